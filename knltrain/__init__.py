@@ -16,6 +16,7 @@ _HOMES = {
     "ParameterVector": "knltrain.network.parameters.ParameterVector",
     "RunConfig": "knltrain.config.RunConfig",
     "evaluate": "knltrain.launch.evaluate_run.evaluate_run",
+    "from_onnx": "knltrain.interchange.onnx.importing.from_onnx",
     "from_torch": "knltrain.interchange.from_torch.from_torch",
     "layers": "knltrain.network.layers",
     "load_config": "knltrain.config.load_config",

@@ -2,6 +2,7 @@ from knltrain.config import RunConfig, load_config
 from knltrain.config.methods import METHODS as methods
 from knltrain.errors import ConfigError, KnltrainError
 from knltrain.interchange.from_torch import from_torch
+from knltrain.interchange.onnx.importing import from_onnx
 from knltrain.interchange.to_torch import to_torch
 from knltrain.interchange.weights import load_weights
 from knltrain.launch.evaluate_run import evaluate_run as evaluate
@@ -23,6 +24,7 @@ __all__ = [
     "RunConfig",
     "__version__",
     "evaluate",
+    "from_onnx",
     "from_torch",
     "layers",
     "load_config",

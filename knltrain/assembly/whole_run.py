@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from affinity import Need
 from knltrain.assembly.losses import check_labels
+from knltrain.assembly.methods import strategy_of
 from knltrain.assembly.names import DATASETS, build_dataset, build_network, plain_method
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from knltrain.data.dataset import Dataset
     from knltrain.exchange.strategies.method import Method
     from knltrain.network.parameters import ParameterVector
+    from knltrain.optimizers.optimizer import StateArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ def check_run(config: RunConfig) -> RunSize:
     check_micro_batch(network, images, micro_batch)
     at_a_time = 0 if micro_batch == "auto" else micro_batch
     steps = total_steps(config, batches.steps_per_epoch)
+    check_first_step(config, steps)
     check_period(method, steps)
     check_across_nodes(config, method)
     check_wire_format(config, method)
@@ -94,12 +97,47 @@ def starting_parameters(config: RunConfig, network: Network) -> ParameterVector:
 
 
 def check_weights(config: RunConfig) -> tuple[str, ...]:
-    """Refuse a file of weights that does not fit, before anything is started; return notes."""
-    if config.network.weights is None:
+    """Refuse files of weights and state that do not fit, before anything is started; return notes.
+
+    ConfigError or NetworkError.
+    """
+    if config.network.weights is None and config.train.optimizer_state is None:
         return ()
     from knltrain.network.parameters import ParameterVector
 
-    return _load_weights(config, ParameterVector(build_network(config)))
+    network = build_network(config)
+    starting_state(config, network)
+    return _load_weights(config, ParameterVector(network))
+
+
+def starting_state(config: RunConfig, network: Network) -> dict[str, StateArray]:
+    """The optimizer's state that a new run starts with: none, or that of a file.
+
+    Raises ConfigError or NetworkError for a file that does not fit.
+    """
+    chosen = config.train
+    if chosen.optimizer_state is None:
+        return {}
+    import numpy as np
+
+    from knltrain.interchange.optimizer_file import read_optimizer_file
+
+    where = f"train.optimizer_state = '{chosen.optimizer_state}'"
+    if config.network.weights is None:
+        raise ConfigError(f"{where} without weights: expected network.weights, those of that step")
+    if strategy_of(config).steps_by_layer:
+        raise ConfigError(
+            f"{where}: exchange.method = '{config.exchange.method}' steps by layer: expected "
+            "another, as sync_sgd"
+        )
+    found = read_optimizer_file(Path(chosen.optimizer_state), network)
+    if found.optimizer != config.optimizer.name:
+        raise ConfigError(
+            f"{where} is of optimizer '{found.optimizer}': expected that of optimizer.name, "
+            f"'{config.optimizer.name}'"
+        )
+    vectors: dict[str, StateArray] = {name: each.packed for name, each in found.vectors.items()}
+    return {**vectors, "steps": np.array([chosen.first_step], np.int64)}
 
 
 def _load_weights(config: RunConfig, parameters: ParameterVector) -> tuple[str, ...]:
@@ -262,6 +300,16 @@ def check_fit(network: Network, dataset: Dataset) -> None:
 def total_steps(config: RunConfig, steps_per_epoch: int) -> int:
     """Length of the run in steps, from train.steps or train.epochs."""
     return config.train.steps or (config.train.epochs or 0) * steps_per_epoch
+
+
+def check_first_step(config: RunConfig, total_steps: int) -> None:
+    """Refuse a new run that would be at its end: `ConfigError`."""
+    first = config.train.first_step
+    if first >= total_steps:
+        raise ConfigError(
+            f"train.first_step = {first}: the run is to end after {total_steps} steps; expected "
+            "fewer, or more train.steps"
+        )
 
 
 def check_length(done_steps: int, total_steps: int) -> None:

@@ -30,6 +30,7 @@ from knltrain.assembly.whole_run import (
     identity_of,
     newest_checkpoint,
     starting_parameters,
+    starting_state,
     total_steps,
 )
 from knltrain.config import RunConfig
@@ -86,6 +87,7 @@ def build_worker(
     return Worker(
         start=start,
         total_steps=task.steps,
+        first_step=config.train.first_step,
         batches=batches,
         image_shape=network.input_shape,
         backend=backend,
@@ -196,14 +198,16 @@ def _start(
     """The run's step and a worker's state at the beginning.
 
     Parameters are drawn from the seed or those of a file, or come from the newest checkpoint in
-    `resumed`.
+    `resumed`. The
+    optimizer's state is 0, of a file, or of that checkpoint.
     """
     from knltrain.checkpoint.contents import WorkerState
 
     identity = task.identity
     if resumed is None:
         parameters = starting_parameters(config, identity.network)
-        return 0, WorkerState(0, parameters.packed, parameters.packed, {}, {})
+        step, kept = config.train.first_step, starting_state(config, identity.network)
+        return step, WorkerState(step, parameters.packed, parameters.packed, kept, {})
     from knltrain.checkpoint.reader import load_worker_state
 
     checkpoint = newest_checkpoint(resumed, identity.network)

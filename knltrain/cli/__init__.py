@@ -16,7 +16,9 @@ from knltrain.cli import (
     bench,
     doctor,
     evaluate,
+    export,
     import_caffe,
+    import_onnx,
     launch,
     methods,
     networks,
@@ -70,6 +72,8 @@ for _command in (
     methods.methods,
     networks.networks,
     import_caffe.import_caffe,
+    import_onnx.import_onnx,
+    export.export,
     bench.bench,
 ):
     commands.add_command(_command)

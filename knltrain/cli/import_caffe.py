@@ -10,7 +10,7 @@ import click
 from knltrain.cli.options import PathFromHome
 from knltrain.cli.saying import say
 from knltrain.errors import ConfigError, unknown_name
-from knltrain.files.durable import reason_of, write_whole
+from knltrain.files.durable import reason_of, write_whole_bytes
 
 
 class ImageShape(click.ParamType):  # type: ignore[type-arg]
@@ -42,8 +42,25 @@ class ImageShape(click.ParamType):  # type: ignore[type-arg]
     metavar="HxWxC",
     help="Shape of its images, where the net does not tell it.",
 )
+@click.option(
+    "--solverstate",
+    type=PathFromHome(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Go on from this state of Caffe's solver, with its iteration and momentum.",
+)
+@click.option(
+    "--weights",
+    type=PathFromHome(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Weights of that state, where they lie elsewhere now.",
+)
 def import_caffe(
-    prototxt: Path, out: Path | None, data: str | None, shape: tuple[int, int, int] | None
+    prototxt: Path,
+    out: Path | None,
+    data: str | None,
+    shape: tuple[int, int, int] | None,
+    solverstate: Path | None,
+    weights: Path | None,
 ) -> None:
     """Write a configuration, and a network beside it, for Caffe's solver or net PROTOTXT.
 
@@ -54,21 +71,30 @@ def import_caffe(
         raise ConfigError(f"--out {out}: expected a name that ends in .toml")
     network_file = out.with_suffix(".json")
     from knltrain.assembly.names import DATASETS
+    from knltrain.interchange.caffe.importing import Resumed
     from knltrain.interchange.caffe.importing import import_caffe as imported_from
 
     if data is not None and data not in DATASETS:
         raise ConfigError(unknown_name("data.name", data, DATASETS))
 
-    found = imported_from(prototxt, str(network_file), data, shape)
-    files = {network_file: found.network_json}
+    if weights is not None and solverstate is None:
+        raise ConfigError(
+            "--weights is for --solverstate: set network.weights in the configuration"
+        )
+    state_file = out.with_name(f"{out.stem}-state.safetensors")
+    resumed = None if solverstate is None else Resumed(solverstate, weights, str(state_file))
+    found = imported_from(prototxt, str(network_file), data, shape, resumed)
+    files = {network_file: found.network_json.encode()}
+    if found.optimizer_state is not None:
+        files[state_file] = found.optimizer_state
     if found.config_toml is not None:
-        files[out] = found.config_toml
+        files[out] = found.config_toml.encode()
     for path in files:
         if path.exists():
             raise ConfigError(f"{path} exists: give another name with --out")
-    for path, text in files.items():
+    for path, content in files.items():
         try:
-            _write(path, text)
+            _write(path, content)
         except BaseException:
             for each in files:  # None was there before.
                 each.unlink(missing_ok=True)
@@ -81,13 +107,15 @@ def import_caffe(
         say(f"{out}: the run; start it with `knltrain train {out}`")
     else:
         say(f"no solver: train it with `knltrain train CONFIG --set network.name={network_file}`")
+    if found.optimizer_state is not None:
+        say(f"{state_file}: the state of its optimizer, from {solverstate}")
     for note in found.notes:
         say(f"  {note}")
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, content: bytes) -> None:
     try:
-        write_whole(path, text)
+        write_whole_bytes(path, [content])
     except OSError as error:
         raise ConfigError(
             f"{path} cannot be written ({reason_of(error)}): expected a folder that exists, with "

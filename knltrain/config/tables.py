@@ -145,6 +145,13 @@ class TrainConfig(Table):
         default=1,
         description="batches per step, whose mean gradient is taken (gradient accumulation)",
     )
+    first_step: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="steps that network.weights have been trained already"
+    )
+    optimizer_state: Folder | None = Field(
+        default=None,
+        description="file with the optimizer's state at that step, as written by import-caffe",
+    )
     trace_steps: Annotated[int, Field(ge=0)] = Field(
         default=0, description="first steps of which each worker writes a trace, trace-RANK.json"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,9 +14,15 @@ def write_whole(path: Path, text: str) -> None:
 
     Raises OSError, and leaves what was there before and nothing beside it.
     """
+    write_whole_bytes(path, [text.encode()])
+
+
+def write_whole_bytes(path: Path, parts: Iterable[bytes | memoryview]) -> None:
+    """As `write_whole`, of bytes that follow each other."""
     partial = path.with_name(path.name + ".partial")
     try:
-        partial.write_text(text, encoding="utf-8")
+        with partial.open("wb") as file:
+            file.writelines(parts)
         sync(partial)
         partial.replace(path)
         sync(path.parent)

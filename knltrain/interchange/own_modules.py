@@ -80,6 +80,22 @@ class ChannelSlice(nn.Module):
         return values[:, self.first : self.last]
 
 
+class FrozenBatchNorm1d(nn.BatchNorm1d):
+    """Batch normalisation by running statistics, in training, too."""
+
+    def train(self, mode: bool = True) -> FrozenBatchNorm1d:  # noqa: ARG002
+        """It stays in evaluation."""
+        return super().train(False)
+
+
+class FrozenBatchNorm2d(nn.BatchNorm2d):
+    """Batch normalisation by running statistics, in training, too."""
+
+    def train(self, mode: bool = True) -> FrozenBatchNorm2d:  # noqa: ARG002
+        """It stays in evaluation."""
+        return super().train(False)
+
+
 class StochasticDepth(nn.Module):
     """Sets all values of an image to zero with probability `rate`, others to x / (1 - rate)."""
 

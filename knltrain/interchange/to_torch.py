@@ -16,8 +16,9 @@ from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 
 _NORMALISATIONS = (nn.BatchNorm1d, nn.BatchNorm2d)
+_FROZEN = (_own.FrozenBatchNorm1d, _own.FrozenBatchNorm2d)
 _WITH_PARAMETERS = (
-    *("Conv2d", "Linear", "BatchNorm1d", "BatchNorm2d"),
+    *("Conv2d", "Linear", "BatchNorm1d", "BatchNorm2d", "FrozenBatchNorm1d", "FrozenBatchNorm2d"),
     *("ChannelNorm", "ChannelScale", "PReLU"),
 )
 
@@ -79,11 +80,11 @@ class NetworkModule(nn.Module):
             yield layer.name, values[layer.name]
 
     def normalisations(self) -> dict[str, nn.BatchNorm1d | nn.BatchNorm2d]:
-        """The batch normalisations by the names of their layers."""
+        """The batch normalisations that are not frozen, by the names of their layers."""
         return {
             name: module
             for name, module in self._modules.items()
-            if isinstance(module, _NORMALISATIONS)
+            if isinstance(module, _NORMALISATIONS) and not isinstance(module, _FROZEN)
         }
 
     def _computed(self, layer: Layer, inputs: list[torch.Tensor]) -> torch.Tensor:

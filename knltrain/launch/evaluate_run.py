@@ -52,7 +52,7 @@ def evaluate_run(
             )
     config = read_config(run_folder, tuple(overrides))
     network = build_network(config)
-    checkpoint, notes = _newest(run_folder, network)
+    checkpoint, notes = newest_model(run_folder, network)
     dataset = build_dataset(config)
     notes += check_data(checkpoint, dataset.contents, accepts_other_data)
     check_labels(config, network, dataset)
@@ -72,7 +72,7 @@ def evaluate_run(
     return CheckpointEvaluation(checkpoint.folder, checkpoint.step, found, tuple(notes))
 
 
-def _newest(run_folder: Path, network: Network) -> tuple[Checkpoint, list[str]]:
+def newest_model(run_folder: Path, network: Network) -> tuple[Checkpoint, list[str]]:
     """The newest checkpoint whose model is whole, and notes on those that are damaged."""
     damaged: list[str] = []
     for _, folder in reversed(by_step(run_folder)):

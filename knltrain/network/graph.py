@@ -53,7 +53,7 @@ def resolved_inputs(network: str, layers: Sequence[Layer]) -> dict[str, tuple[st
     for layer in layers:
         names = layer.inputs or (before,)
         for name in names:
-            if name not in (IMAGES, *inputs):
+            if name != IMAGES and name not in inputs:
                 raise NetworkError(_unknown_input(network, layer.name, name, layers, inputs))
         if len(set(names)) < len(names):
             raise NetworkError(

@@ -31,7 +31,8 @@ class Worker:
     the one that the method moves is the transport's own memory, so a plain exchange copies nothing.
 
     `step` counts the steps of this worker, `progress` those of the run; see `termination`. `clocks`
-    default to those of the team. `stopped` tells whether one of the `requests` has stopped the run.
+    default to those of the team. A new run starts at `first_step`. `stopped` tells whether one of
+    the `requests` has stopped the run.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Worker:
         clocks: Clocks | None = None,
         requests: Requests | None = None,
         observers: Sequence[Observer] = (),
+        first_step: int = 0,
     ) -> None:
         self.step, self.stopped = start.step, False
         self.requests = NoRequests() if requests is None else requests
@@ -62,6 +64,7 @@ class Worker:
         self.clocks = Clocks.over(self.team.clocks) if clocks is None else clocks
         self.evaluation: Evaluation | None = None
         self._start: WorkerState | None = start
+        self._first_step = first_step
         self._training_step = TrainingStep(
             batches, image_shape, backend, optimizer, learning_rate, strategy, self.clocks
         )
@@ -83,8 +86,12 @@ class Worker:
 
     @property
     def images_done(self) -> int:
-        """Training images that all workers together have taken, as far as this one knows."""
-        return sum(self.progress.worker_steps) * self.batches.images_per_step
+        """Training images that all workers together have taken, as far as this one knows.
+
+        Those before `first_step`, which another run has taken, do not count.
+        """
+        steps = sum(step - self._first_step for step in self.progress.worker_steps)
+        return steps * self.batches.images_per_step
 
     def run(self) -> RunResult | None:
         """Train until the run is at `total_steps`; collective over all workers of the run.

@@ -8,6 +8,7 @@ import numpy as np
 from vectorized_ops.epilogue import IDENTITY, RECTIFIER, RELU, Epilogue
 from vectorized_ops.layout import AnyArray, aligned_zeros, pixels
 from vectorized_ops.numba.emit.non_temporal import streamed
+from vectorized_ops.numba.kernels.arithmetic.batch_normalisation import LEVEL, SLOPE
 from vectorized_ops.numba.kernels.arithmetic.epilogue import BENT, FLOOR, SMOOTH
 from vectorized_ops.numba.kernels.normalisation import batch_kernels as kernels
 from vectorized_ops.numba.kernels.normalisation.batch_tiles import (
@@ -78,6 +79,7 @@ class BatchNormalisation:
         shift_out: AnyArray,
         out: AnyArray,
         add: bool = False,
+        fixed: bool = False,
     ) -> None:
         """Write the gradients of scale, shift and values: four reads and one write."""
         source, above, target = pixels(values), pixels(gradient), pixels(out)
@@ -88,6 +90,8 @@ class BatchNormalisation:
             GRADIENT_SUMS.address(number), *source, *above, self._pixels, self._images, real,
             self._constants, *limits, self._sums, self._totals, scale_out, shift_out,
         )  # fmt: skip
+        if fixed:
+            self._constants[[SLOPE, LEVEL]] = 0
         kernels.backward(
             VALUES_GRADIENT.address(number), *source, *above, *target, self._pixels, real,
             self._constants, *limits, add, past, len(self._sums),

@@ -67,6 +67,7 @@ class BatchNormalisation:
         shift_out: AnyArray,
         out: AnyArray,
         add: bool = False,
+        fixed: bool = False,
     ) -> None:
         """Write the gradients of scale, shift and values, mean and variance being the batch's."""
         batch, arriving = values[: self._images], images_tensor(gradient[: self._images])
@@ -77,8 +78,8 @@ class BatchNormalisation:
             arriving = slopes
         deviation = torch.rsqrt(tensor(variance) + self._epsilon)
         value, scale_sum, shift_sum = torch.ops.aten.native_batch_norm_backward(
-            arriving, images_tensor(batch), tensor(scale), None, None, tensor(mean), deviation,
-            True, self._epsilon, [True] * 3,
+            arriving, images_tensor(batch), tensor(scale), tensor(mean), tensor(variance),
+            tensor(mean), deviation, not fixed, self._epsilon, [True] * 3,
         )  # fmt: skip
         tensor(scale_out).copy_(scale_sum)
         tensor(shift_out).copy_(shift_sum)

@@ -69,6 +69,7 @@ class BatchNormalisation:
         shift_out: AnyArray,
         out: AnyArray,
         add: bool = False,
+        fixed: bool = False,
     ) -> None:
         """Write the gradients of scale, shift and values, mean and variance being the batch's.
 
@@ -76,7 +77,8 @@ class BatchNormalisation:
         sum g, scale_out = sum g v, and out = scale / sqrt(variance + epsilon) * (g - mean of g
         - v * mean of g v), zero in the images beyond the batch. The gradient that arrives is that
         of the epilogue of z, without addend; z is computed again. With `add`, what `out` holds is
-        added; without, `out` may be `gradient`.
+        added; without, `out` may be `gradient`. With `fixed` mean and variance do not depend on the
+        values, and neither mean is subtracted.
         """
         deviation = self._deviation(variance)
         batch = (values[: self._images] - mean) / deviation
@@ -85,9 +87,9 @@ class BatchNormalisation:
         shift_sum = passed.sum(axis=(0, 1, 2))
         scale_sum = (passed * batch).sum(axis=(0, 1, 2))
         result = np.zeros_like(out)
-        result[: self._images] = (
-            scale / deviation * (passed - shift_sum / self._count - batch * scale_sum / self._count)
-        )
+        if not fixed:
+            passed = passed - shift_sum / self._count - batch * scale_sum / self._count
+        result[: self._images] = scale / deviation * passed
         shift_out[...], scale_out[...] = shift_sum, scale_sum
         write_gradient(result, out, add, mask=None)
 

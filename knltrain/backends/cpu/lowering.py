@@ -155,10 +155,18 @@ class Lowering:
         if addend is None and alone:
             self._share_gradient(inputs, output)
         stage = BatchNormalisationStage(
-            layer.name, self._operations, inputs, output, layer.epsilon, epilogue, addend
+            layer.name,
+            self._operations,
+            inputs,
+            output,
+            layer.epsilon,
+            epilogue,
+            addend,
+            layer.frozen,
         )
-        stage.take_statistics(self._statistics_of(inputs, alone))
-        self._statistics.setdefault(inputs, stage)
+        if not layer.frozen:
+            stage.take_statistics(self._statistics_of(inputs, alone))
+            self._statistics.setdefault(inputs, stage)
         self.stages.append(stage)
 
     def _statistics_of(self, tensor: Tensor, alone: bool = True) -> list[Statistics]:

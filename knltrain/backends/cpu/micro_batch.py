@@ -128,8 +128,8 @@ def _half(images: int) -> int:
 
 def _normalisation(network: Network) -> str | None:
     """Return the name of a layer that normalises over the batch."""
-    found = (layer.name for layer in network.layers if isinstance(layer, BatchNormalisation))
-    return next(found, None)
+    found = (each for each in network.layers if isinstance(each, BatchNormalisation))
+    return next((each.name for each in found if not each.frozen), None)
 
 
 def _digest(network: Network) -> str:

@@ -39,7 +39,14 @@ class TorchBackend(Backend):
         self._network, self._loss = network, loss
         self._execution = execution or EagerExecution(network)
         self._tensors = ViewCache(self._as_tensors)
-        self._statistics = [spec.name for spec in network.parameters if spec.is_statistic]
+        frozen = {
+            layer.name
+            for layer in network.layers
+            if isinstance(layer, BatchNormalisation) and layer.frozen
+        }
+        statistics = [spec for spec in network.parameters if spec.is_statistic]
+        self._statistics = [each.name for each in statistics if each.layer not in frozen]
+        self._fixed = [each.name for each in statistics if each.layer in frozen]
         self._fewest_pixels = _fewest_normalised_pixels(network)
 
     def loss_and_gradient(
@@ -64,6 +71,8 @@ class TorchBackend(Backend):
             loss = loss + output.weight * mean_loss(self._loss, logits, labels)
         self._execution.backward(loss, module, gradients)
         running = self._tensors.of(parameters)
+        for name in self._fixed:
+            gradients[name].zero_()
         for name in self._statistics:
             torch.sub(running[name], gradients[name], out=gradients[name])
         return loss.item()
@@ -125,7 +134,7 @@ def _fewest_normalised_pixels(network: Network) -> int:
     maps = [
         network.shape_of(layer.name)
         for layer in network.layers
-        if isinstance(layer, BatchNormalisation)
+        if isinstance(layer, BatchNormalisation) and not layer.frozen
     ]
     return min((math.prod(shape[:-1]) for shape in maps), default=2)
 

@@ -18,8 +18,8 @@ _STATISTICS: Final = 3
 def tensors_of(layers: Iterable[CaffeLayer], file: str) -> dict[str, FloatArray]:
     """Weights and biases; statistics of a BatchNorm, with scale and shift of the Scale behind it.
 
-    A BatchNorm without a Scale has scale 1 and shift 0. Raises NetworkError for a Scale elsewhere,
-    and for a BatchNorm with other arrays; `file` names the file.
+    A BatchNorm without a Scale has scale 1 and shift 0. A Scale elsewhere, and a Bias, are those of
+    a convolution. Raises NetworkError for a BatchNorm with other arrays; `file` names the file.
     """
     found: dict[str, FloatArray] = {}
     normalised: dict[str, str] = {}
@@ -27,13 +27,12 @@ def tensors_of(layers: Iterable[CaffeLayer], file: str) -> dict[str, FloatArray]
         if layer.kind == "BatchNorm":
             found |= _statistics(layer, file)
             normalised |= dict.fromkeys(layer.tops, layer.name)
-        elif layer.kind == "Scale":
+        elif layer.kind in ("Scale", "Bias"):
             before = next((normalised.pop(each, None) for each in layer.bottoms), None)
-            if before is None:
-                raise NetworkError(
-                    f"{file}: Scale '{layer.name}' is behind no BatchNorm: expected it there alone"
-                )
-            found |= _named(before, ("scale", "shift"), layer.blobs)
+            if before is not None and layer.kind == "Scale":
+                found |= _named(before, ("scale", "shift"), layer.blobs)
+            else:
+                found |= _by_channel(layer)
         elif layer.kind == "PReLU":
             slopes = tuple(blob.reshape(-1) for blob in layer.blobs)  # a shared one has no shape
             found |= _named(layer.name, ("slopes",), slopes)
@@ -60,6 +59,15 @@ def _statistics(layer: CaffeLayer, file: str) -> dict[str, FloatArray]:
         f"{layer.name}.running_variance": variance,
         **_named(layer.name, ("scale", "shift"), own),
     }
+
+
+def _by_channel(layer: CaffeLayer) -> dict[str, FloatArray]:
+    """Weights and bias of a 1x1 convolution with a group for each channel."""
+    blobs = layer.blobs
+    if layer.kind == "Bias":
+        blobs = (np.ones_like(blobs[0]), *blobs)
+    factors, *others = (blob.ravel() for blob in blobs)
+    return _named(layer.name, ("weights", "bias"), (factors.reshape(-1, 1, 1, 1), *others))
 
 
 def _named(

@@ -48,6 +48,7 @@ _NUMBERS: Final = {LAYERS: _Numbers(1, 7, 2, 3, 4), V1_LAYERS: _Numbers(4, 6, in
 _V0_NUMBERS: Final = _Numbers(1, 50)
 
 _SHAPE, _DATA, _DOUBLE_DATA, _DIMENSIONS = 7, 5, 8, 1
+_HDF5: Final = b"\x89HDF\r\n\x1a\n"
 _MOST_DIMENSIONS: Final = 32
 """Caffe's own limit."""
 _LEGACY_SHAPE: Final = (1, 2, 3, 4)
@@ -74,12 +75,7 @@ def read_caffemodel(path: Path) -> tuple[CaffeLayer, ...]:
 
     Raises NetworkError for a file that cannot be read, or is none of Caffe's.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise NetworkError(
-            f"{path} cannot be read ({error.strerror}): expected a .caffemodel"
-        ) from error
+    content = read_content(path, "a .caffemodel")
     found = [
         (field.number, _layer(field, f"{path}: layer {number}"))
         for number, field in enumerate(wire_fields(memoryview(content), str(path)))
@@ -93,6 +89,23 @@ def read_caffemodel(path: Path) -> tuple[CaffeLayer, ...]:
     if not layers:
         raise NetworkError(f"{path} has no layer with weights: expected a .caffemodel of Caffe")
     return layers
+
+
+def read_content(path: Path, expected: str) -> bytes:
+    """The bytes of a file; NetworkError where it cannot be read, or is HDF5."""
+    try:
+        content = path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise NetworkError(
+            f"{path} cannot be read ({getattr(error, 'strerror', None) or error}): expected "
+            f"{expected}"
+        ) from error
+    if content.startswith(_HDF5):
+        raise NetworkError(
+            f"{path} is HDF5: expected {expected} as a message of protocol buffers; the solver's "
+            "snapshot_format: BINARYPROTO writes it so"
+        )
+    return content
 
 
 def read_blob(message: memoryview, where: str) -> FloatArray:

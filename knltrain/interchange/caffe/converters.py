@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from knltrain.interchange.caffe.factors import axpy, bias, scale
 from knltrain.interchange.caffe.fillers import constant, multipliers
 from knltrain.interchange.caffe.losses import (
     accuracy,
@@ -14,7 +15,7 @@ from knltrain.interchange.caffe.losses import (
     softmax_loss,
 )
 from knltrain.interchange.caffe.net_layer import NetLayer
-from knltrain.interchange.caffe.normalisation import batch_norm, lrn, scale
+from knltrain.interchange.caffe.normalisation import batch_norm, lrn
 from knltrain.interchange.caffe.refused import REFUSED
 from knltrain.interchange.caffe.walk import Converter, Walk
 from knltrain.interchange.caffe.windows import convolution, inner_product, pooling
@@ -42,6 +43,25 @@ def _prelu(layer: NetLayer, walk: Walk) -> None:
     slope = constant(told.message("filler"), 0.25 if told.line_of("filler") is None else 0.0)
     ours = PReLU(layer.name, told.flag("channel_shared", False), slope, factors)
     walk.add(layer, ours, (layer.only(),))
+
+
+def _clip(layer: NetLayer, walk: Walk) -> None:
+    told = layer.message.message("clip_param")
+    least, most = told.number("min", None), told.number("max", None)
+    if least != 0 or most is None or most <= 0:
+        raise layer.refused(
+            f"Clip from {least} to {most}: expected min: 0 and a max above it",
+            told.line_of("max" if least == 0 else "min"),
+        )
+    walk.add(layer, ReLU(layer.name, ceiling=most), (layer.only(),))
+
+
+def _swish(layer: NetLayer, walk: Walk) -> None:
+    told = layer.message.message("swish_param")
+    beta = told.number("beta", 1.0)
+    if beta != 1:
+        raise layer.refused(f"beta: {beta:g} is not there: expected 1", told.line_of("beta"))
+    walk.add(layer, Activation(layer.name, "silu"), (layer.only(),))
 
 
 def _activation(function: str, settings: str) -> Converter:
@@ -135,7 +155,10 @@ def _silence(layer: NetLayer, walk: Walk) -> None:
 
 CONVERTERS: Final[dict[str, Converter]] = {
     "Accuracy": accuracy,
+    "Axpy": axpy,
     "BatchNorm": batch_norm,
+    "Bias": bias,
+    "Clip": _clip,
     "Concat": _concat,
     "Convolution": convolution,
     "Dropout": _dropout,
@@ -155,6 +178,7 @@ CONVERTERS: Final[dict[str, Converter]] = {
     "Softmax": softmax,
     "SoftmaxWithLoss": softmax_loss,
     "Split": _identity,
+    "Swish": _swish,
     "TanH": _activation("tanh", "tanh_param"),
     **REFUSED,
 }

@@ -8,7 +8,7 @@ from typing import Final
 
 from knltrain.interchange.caffe.message import Message
 from knltrain.interchange.caffe.net_layer import NetLayer
-from knltrain.interchange.caffe.walk import Walk
+from knltrain.interchange.caffe.walk import Learnable, Walk
 from knltrain.network.layers import Multipliers, Shape
 
 _COUNTS: Final[dict[str, Callable[[int, int], float]]] = {
@@ -61,8 +61,9 @@ def constant(filler: Message, default: float = 0.0) -> float:
 def multipliers(layer: NetLayer, walk: Walk, count: int) -> list[Multipliers]:
     """lr_mult and decay_mult of a layer's `count` parameter arrays; 1 where none are given.
 
-    ConfigError for arrays that layers share.
+    The walk notes them in Caffe's order. ConfigError for arrays that layers share.
     """
+    walk.learnable += [Learnable(layer.name, layer.kind, place) for place in range(count)]
     params = layer.message.messages("param")
     if len(params) > count:
         raise layer.refused(

@@ -13,12 +13,13 @@ from knltrain.interchange.caffe.net_layer import DataSource, MapShape
 from knltrain.interchange.caffe.phases import NetState, is_in
 from knltrain.interchange.caffe.sources import DATA_CONVERTERS, batch_of
 from knltrain.interchange.caffe.upgrading import upgraded_net
-from knltrain.interchange.caffe.walk import Walk
+from knltrain.interchange.caffe.walk import Learnable, Walk
 from knltrain.network.graph import Output, ancestors
 from knltrain.network.layers import IMAGES, Layer
 from knltrain.network.network import Network
 
 _ONLY_IN_TESTS: Final = {"Accuracy", "ArgMax", "Silence", "Softmax", "Split"}
+_MOST_TOLD: Final = 100
 
 
 @final
@@ -27,7 +28,7 @@ class CaffeNet:
     """A network, its data, the images of a test batch, and lines and numbers of its layers.
 
     `loss` is the kind of its losses, None without any, and the line of the first.
-    `notes` say what was dropped, each with file and line.
+    `notes` say what was dropped, each with file and line. `learnable` are Caffe's arrays in order.
     """
 
     network: Network
@@ -37,6 +38,7 @@ class CaffeNet:
     numbers: dict[str, list[str]]
     notes: tuple[str, ...]
     loss: tuple[str, int] | None = None
+    learnable: tuple[Learnable, ...] = ()
 
 
 def network_of(net: Message, train: NetState, test: NetState, shape: MapShape | None) -> CaffeNet:
@@ -48,7 +50,7 @@ def network_of(net: Message, train: NetState, test: NetState, shape: MapShape | 
     layers = upgraded_net(net)
     for layer in layers:
         name = next((each.value for each in layer.fields if each.name == "name"), "")
-        layer.title = f"layer '{str(name)[:60]}'"
+        layer.title = f"layer {str(name)[:60]!r}"
     has_loss = any(layer.text("type").endswith("Loss") for layer in layers)
     state = train.merged(net.message("state")) if has_loss else test
     inside = [layer for layer in layers if is_in(layer, state)]
@@ -68,7 +70,7 @@ def network_of(net: Message, train: NetState, test: NetState, shape: MapShape | 
         walk.refusals.append(f"{net.file}: a net without layers: expected at least one")
     outputs = () if walk.refusals else _outputs(walk, net)
     if walk.refusals:
-        raise ConfigError("\n".join(walk.refusals))
+        raise ConfigError("\n".join(_told(walk.refusals)))
     batches = (batch_of(layer) for layer in (*others, *inside))
     try:
         network = Network(name, walk.sources[0].shape, _needed(walk, outputs), outputs)
@@ -82,7 +84,14 @@ def network_of(net: Message, train: NetState, test: NetState, shape: MapShape | 
         walk.numbers,
         walk.notes,
         next(((each.kind, each.line) for each in walk.outputs), None),
+        tuple(walk.learnable),
     )
+
+
+def _told(refusals: Sequence[str]) -> list[str]:
+    """The first of them; a file of another kind may have thousands."""
+    more = len(refusals) - _MOST_TOLD
+    return [*refusals[:_MOST_TOLD], *([f"and {more:,} more"] if more > 0 else [])]
 
 
 def _outputs(walk: Walk, net: Message) -> tuple[Output, ...]:

@@ -47,25 +47,22 @@ def batch_norm(layer: NetLayer, walk: Walk) -> None:
             "param: expected lr_mult: 0 and decay_mult: 0, as its arrays are statistics",
             layer.message.line_of("param"),
         )
-    if told.flag("use_global_stats", False):
+    frozen = told.flag("use_global_stats", False)
+    kept = told.number("moving_average_fraction", 0.999)
+    if not frozen:
         walk.note(
             told,
-            told.line_of("use_global_stats") or told.line,
-            "use_global_stats: true dropped: in training the statistics are those of the batch",
+            told.line_of("moving_average_fraction") or told.line,
+            f"running statistics follow with {1 - kept:.6g} of each batch, as Caffe's, but start "
+            "as mean 0 and variance 1: Caffe's have no start",
         )
-    kept = told.number("moving_average_fraction", 0.999)
-    walk.note(
-        told,
-        told.line_of("moving_average_fraction") or told.line,
-        f"running statistics follow with {1 - kept:.6g} of each batch, as Caffe's, but start as "
-        "mean 0 and variance 1: Caffe's have no start",
-    )
     ours = BatchNormalisation(
         layer.name,
         told.number("eps", 1e-5),
         1 - kept,
         scale_multipliers=_FIXED,
         shift_multipliers=_FIXED,
+        frozen=frozen,
     )
     walk.add(layer, ours, (blob,))
 
@@ -74,19 +71,9 @@ def _params(layer: NetLayer) -> int:
     return len(layer.message.messages("param"))
 
 
-def scale(layer: NetLayer, walk: Walk) -> None:
-    """Scale and shift of the batch normalisation that is its input."""
-    told, blob = layer.message.message("scale_param"), layer.only(is_map=True)
-    before = next((each for each in walk.layers if each.name == blob.source), None)
-    if (
-        not isinstance(before, BatchNormalisation)
-        or before.scale_multipliers != _FIXED
-        or told.whole("axis", 1) != 1
-        or told.whole("num_axes", 1) != 1
-    ):
-        raise layer.refused(
-            "Scale alone is not there: expected it behind a BatchNorm, channel by channel"
-        )
+def scale_of_norm(layer: NetLayer, walk: Walk, before: BatchNormalisation) -> None:
+    """Scale and shift of the batch normalisation that is a layer's input."""
+    told = layer.message.message("scale_param")
     has_bias = told.flag("bias_term", False)
     shift = constant(told.message("bias_filler"))
     factors = multipliers(layer, walk, 1 + has_bias)

@@ -15,7 +15,9 @@ def _refusal(way_out: str) -> Converter:
     return refuse
 
 
-_OTHER_ACTIVATION: Final = "expected ReLU, which may have a negative_slope, PReLU, Sigmoid or TanH"
+_OTHER_ACTIVATION: Final = (
+    "expected ReLU, which may have a negative_slope, PReLU, Clip from 0, Sigmoid, Swish or TanH"
+)
 _OTHER_LOSS: Final = "expected SoftmaxWithLoss, SigmoidCrossEntropyLoss or EuclideanLoss"
 _OTHER_FORM: Final = (
     "expected a net without it; write it as a network of knltrain (docs/networks.md)"
@@ -23,7 +25,7 @@ _OTHER_FORM: Final = (
 
 REFUSED: Final[dict[str, Converter]] = {
     **dict.fromkeys(
-        ("AbsVal", "BNLL", "Clip", "ELU", "Swish", "Threshold"),
+        ("AbsVal", "BNLL", "ELU", "Threshold"),
         _refusal(_OTHER_ACTIVATION),
     ),
     **dict.fromkeys(
@@ -39,9 +41,7 @@ REFUSED: Final[dict[str, Converter]] = {
     **dict.fromkeys(
         [
             "ArgMax",
-            "Axpy",
             "BatchReindex",
-            "Bias",
             "Crop",
             "Deconvolution",
             "Embed",

@@ -106,10 +106,8 @@ def _tests(found: SolverSettings, net: CaffeNet) -> None:
     if not batches:
         found.put("evaluation.every_epochs", 0.0, why="no test_iter: only at the end")
         return
-    if len(batches) > 1:
-        raise solver.error(
-            solver.all("test_iter")[1].line, "several test nets: expected one test_iter"
-        )
+    for each in solver.all("test_iter")[1:]:
+        found.notes.append(f"{solver.place(each.line)}: {each.told} dropped: the first is tested")
     if interval < 1 or batches[0] < 1:
         name = "test_interval" if interval < 1 else "test_iter"
         raise solver.error(

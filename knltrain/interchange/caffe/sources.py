@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from knltrain.interchange.caffe.means import check_means
 from knltrain.interchange.caffe.message import Message
 from knltrain.interchange.caffe.net_layer import Blob, DataSource, MapShape, NetLayer
 from knltrain.interchange.caffe.walk import Converter, Walk
@@ -67,6 +68,7 @@ def _data(layer: NetLayer, walk: Walk) -> None:
             walk.put_labels(layer, top)
             continue
         images = _shape(layer, told, walk, shape)
+        check_means(layer, walk, message.message("transform_param"), images)
         walk.sources.append(
             DataSource(
                 layer.kind,

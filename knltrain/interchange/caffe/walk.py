@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, NamedTuple, TypeAlias, final
 
 from knltrain.errors import KnltrainError
 from knltrain.interchange.caffe.message import Message
@@ -32,6 +32,14 @@ _OF_FILLERS: Final = ("value", "min", "max", "mean", "std", "sparse", "variance_
 """Each type of filler reads some of them, as in Caffe."""
 
 
+class Learnable(NamedTuple):
+    """An array of Caffe's: its layer, which is ours, the type, and its place among the layer's."""
+
+    layer: str
+    kind: str
+    place: int
+
+
 @final
 @dataclass(slots=True)
 class Walk:
@@ -51,6 +59,7 @@ class Walk:
     refusals: list[str] = field(default_factory=list)
     shared: dict[str, str] = field(default_factory=dict)
     sources: list[DataSource] = field(default_factory=list)
+    learnable: list[Learnable] = field(default_factory=list)
     _readers: Counter[str] = field(default_factory=Counter)
     _replaced: dict[str, str] = field(default_factory=dict)
 
@@ -115,6 +124,10 @@ class Walk:
             )
         (blob,) = layer.inputs
         self.layers[self.layers.index(before)] = ours
+        self.learnable = [
+            each._replace(layer=ours.name) if each.layer == layer.name else each
+            for each in self.learnable
+        ]
         self.numbers[ours.name] += layer.message.told_numbers()
         if layer.bottoms != layer.tops:
             self._replaced[layer.bottoms[0]] = layer.name
@@ -125,7 +138,7 @@ class Walk:
         tops: list[str] = []
         try:
             name, kind = message.text("name"), message.text("type")
-            message.title = f"layer '{name[:60]}'"
+            message.title = f"layer {name[:60]!r}"
             bottoms, tops = message.texts("bottom"), message.texts("top")
             inputs = tuple(self._blob(message, each) for each in bottoms)
             self.read |= set(bottoms)

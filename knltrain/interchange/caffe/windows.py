@@ -106,7 +106,7 @@ def pooling(layer: NetLayer, walk: Walk) -> None:
     window = Window(layer.name, kernel, stride, padding)
     sizes = window.positions(height, width, rounds_up)
     expected = tuple(
-        _caffe_size(size, kernel[axis], stride[axis], padding[axis], any(padding), rounds_up)
+        caffe_size(size, kernel[axis], stride[axis], padding[axis], any(padding), rounds_up)
         for axis, size in enumerate((height, width))
     )
     if sizes != expected:
@@ -122,7 +122,7 @@ def pooling(layer: NetLayer, walk: Walk) -> None:
     walk.add(layer, ours, (blob,))
 
 
-def _caffe_size(
+def caffe_size(
     size: int, kernel: int, stride: int, pad: int, is_padded: bool, rounds_up: bool
 ) -> int:
     """The output's size in Caffe (pooling_layer.cpp)."""

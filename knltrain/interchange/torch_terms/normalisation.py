@@ -28,7 +28,7 @@ from knltrain.network.layers import (
 
 def _batch_normalisation(layer: BatchNormalisation, shape: Shape) -> TorchTerms:
     arguments = {"num_features": shape[-1], "eps": layer.epsilon, "momentum": layer.momentum}
-    kind = "BatchNorm2d" if len(shape) == 3 else "BatchNorm1d"
+    kind = f"{'Frozen' * layer.frozen}BatchNorm{2 if len(shape) == 3 else 1}d"
     return TorchTerms((TorchModule(kind, arguments),))
 
 
@@ -54,13 +54,12 @@ def _read_batch(call: Call) -> Layer:
                 f"batch normalisation without {key}, expected affine=True and "
                 "track_running_stats=True"
             )
-    if not call.arguments["training"]:
-        raise call.refused(
-            "batch normalisation that is frozen (in evaluation mode), expected one that trains; "
-            "call train() on it"
-        )
     return BatchNormalisation(
-        call.name, call.arguments["eps"], call.arguments["momentum"], inputs=call.inputs
+        call.name,
+        call.arguments["eps"],
+        call.arguments["momentum"],
+        inputs=call.inputs,
+        frozen=not call.arguments["training"],
     )
 
 

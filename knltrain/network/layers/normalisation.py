@@ -43,7 +43,8 @@ class BatchNormalisation(Layer):
     the running ones. `momentum` is PyTorch's: running = (1 - momentum) running + momentum batch,
     where the running variance follows the unbiased one. With `initial_scale` 0 the branch of a
     residual block starts as zero (Goyal et al., arXiv 1706.02677, section 5.1). With multipliers of
-    0 scale and shift stay as they are.
+    0 scale and shift stay as they are. A `frozen` one uses the running statistics in training, too,
+    and they do not move.
     """
 
     name: str
@@ -53,6 +54,7 @@ class BatchNormalisation(Layer):
     scale_multipliers: Multipliers = PLAIN
     shift_multipliers: Multipliers = PLAIN
     inputs: tuple[str, ...] = ()
+    frozen: bool = False
 
     def __post_init__(self) -> None:
         _check_epsilon(self.name, self.epsilon)
@@ -68,6 +70,7 @@ class BatchNormalisation(Layer):
     def parameters(self, input_shapes: tuple[Shape, ...]) -> tuple[ParameterSpec, ...]:
         """Scale, shift, running mean and running variance, each (C,)."""
         shape = only_shape(self.name, input_shapes)[-1:]
+        momentum = 0.0 if self.frozen else self.momentum
         return (
             *scale_and_shift(
                 self.name,
@@ -79,14 +82,14 @@ class BatchNormalisation(Layer):
                 f"{self.name}.running_mean",
                 shape,
                 "running_mean",
-                statistic_momentum=self.momentum,
+                statistic_momentum=momentum,
             ),
             ParameterSpec(
                 f"{self.name}.running_variance",
                 shape,
                 "running_variance",
                 initial=Initial("constant", 1.0),
-                statistic_momentum=self.momentum,
+                statistic_momentum=momentum,
             ),
         )
 

@@ -6,9 +6,11 @@ import json
 
 import numpy as np
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
 
 from knltrain.assembly import names
-from knltrain.assembly.whole_run import starting_parameters
+from knltrain.assembly.whole_run import check_run, check_weights, starting_parameters
 from knltrain.checkpoint.folders import latest_checkpoint
 from knltrain.checkpoint.reader import load_checkpoint
 from knltrain.clocks import BESIDES, COSTS
@@ -17,9 +19,11 @@ from knltrain.errors import CheckpointError, ConfigError
 from knltrain.exchange import tree_exchange
 from knltrain.exchange.transports.tree_team import TreeTeam
 from knltrain.exchange.tree_exchange import TreeExchange
+from knltrain.interchange.optimizer_file import OptimizerVectors, optimizer_file
 from knltrain.metrics import read_metrics
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
+from knltrain.network.parameters import ParameterVector
 from knltrain.worker.observer import Observer
 from knltrain.worker.synchronisation import MEETING_SECONDS
 
@@ -236,6 +240,61 @@ def test_costs_of_a_run_add_up_to_its_training_time(config, run, tmp_path):
     parts = ("batch", "gradient", "update", "waiting", "moving", "center_update", "rest")
     assert sum(costs[name] for name in parts) == pytest.approx(result["train_seconds"])
     assert costs["gradient"] > 0
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam"])
+def test_run_goes_on_from_a_file_of_the_optimizers_state(config, run, tmp_path, name):
+    """As the run that has made it: to the same bits."""
+    options = {"optimizer__name": name, "exchange__method": "sync_sgd", "train__steps": 5}
+    chosen = config(**options, checkpoint__every_steps=3, checkpoint__keep=9)
+    network = names.build_network(chosen)
+    (tmp_path / "whole").mkdir()
+    expected = run(chosen, tmp_path / "whole")
+    folder = tmp_path / "whole/checkpoint-3"
+    with safe_open(folder / "worker-0.safetensors", "numpy") as file:
+        vectors = {
+            key.removeprefix("optimizer."): ParameterVector(network, file.get_tensor(key))
+            for key in file.keys()  # noqa: SIM118
+            if key.startswith("optimizer.") and "steps" not in key
+        }
+    state = tmp_path / "state.safetensors"
+    state.write_bytes(optimizer_file(OptimizerVectors(name, vectors)))
+    later = config(
+        **options,
+        train__first_step=3,
+        train__optimizer_state=str(state),
+        network__weights=str(folder / "center.safetensors"),
+    )
+    (tmp_path / "later").mkdir()
+    for found, wanted in zip(run(later, tmp_path / "later"), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    steps = [each["step"] for each in read_metrics(tmp_path / "later/metrics-0.jsonl")]
+    assert min(steps) > 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"network__weights": None}, "without weights: expected network.weights"),
+        ({"optimizer__name": "adam"}, "is of optimizer .sgd.: expected that of optimizer.name"),
+        ({"exchange__method": "caffegpi"}, "steps by layer: expected another"),
+    ],
+)
+def test_state_of_an_optimizer_that_does_not_fit_is_refused(config, tmp_path, options, message):
+    network = names.build_network(config())
+    state, weights = tmp_path / "state.safetensors", tmp_path / "a.safetensors"
+    vectors = {"velocity": ParameterVector(network)}
+    state.write_bytes(optimizer_file(OptimizerVectors("sgd", vectors)))
+    save_file(vectors["velocity"].views, weights)
+    given = {"network__weights": str(weights), "train__optimizer_state": str(state)}
+    check_weights(config(exchange__method="sync_sgd", **given))
+    with pytest.raises(ConfigError, match=message):
+        check_weights(config(**{"exchange__method": "sync_sgd", **given, **options}))
+
+
+def test_run_that_would_be_at_its_end_is_refused(config):
+    with pytest.raises(ConfigError, match=r"train.first_step = 5: the run is to end after 5 steps"):
+        check_run(config(workers=1, train__first_step=5))
 
 
 def test_finished_run_can_be_made_longer(config, run, tmp_path):

@@ -13,9 +13,10 @@ from seam.material import batch_of, direct, parameters_of
 
 from knltrain.backends.backend import Backend
 from knltrain.backends.torch.backend import TorchBackend
-from knltrain.network.layers import Dropout, Multipliers
+from knltrain.network.layers import BatchNormalisation, Dropout, Multipliers
 from knltrain.network.network import Network
 from knltrain.network.parameter_settings import ParameterSetting
+from knltrain.network.parameters import ParameterVector
 
 BACKENDS: dict[str, Callable[[Network], Backend]] = {
     "torch": lambda network: TorchBackend(network, 20, 1),
@@ -76,3 +77,40 @@ def test_outputs_may_be_frozen_while_others_learn(name: str) -> None:
     assert np.isfinite(backend.loss_and_gradient(batch, parameters.packed, gradient))
     backend.close()
     assert np.isfinite(gradient).all()
+
+
+def _with_fixed_statistics(network: Network) -> Network:
+    layers = tuple(
+        replace(each, frozen=True) if isinstance(each, BatchNormalisation) else each
+        for each in network.layers
+    )
+    return replace(network, layers=layers)
+
+
+@pytest.mark.parametrize("images", [1, 20])
+def test_frozen_normalisations_use_fixed_statistics_in_training(images: int) -> None:
+    """PyTorch's own gradient of them, by every backend: with additions and ReLUs behind."""
+    network = _with_fixed_statistics(RESIDUAL)
+    batch, parameters = batch_of(network, images), parameters_of(network)
+    for spec in network.parameters:
+        if spec.is_statistic:
+            assert spec.is_frozen
+            parameters.views[spec.name][...] = np.linspace(0.5, 1.5, spec.size)
+    backends = {**BACKENDS, "onednn": lambda each: direct(each, 20, "onednn")}
+    found = {}
+    for name, make in backends.items():
+        backend = make(network)
+        gradient = ParameterVector(network)
+        gradient.packed.fill(np.nan)
+        loss = backend.loss_and_gradient(batch, parameters.packed, gradient.packed)
+        found[name] = (loss, {key: each.copy() for key, each in gradient.views.items()})
+        assert backend.first_non_finite(batch, parameters.packed) is None
+        backend.close()
+    expected_loss, expected = found.pop("torch")
+    assert not any(expected[key].any() for key in expected if "running" in key)
+    assert all(expected[key].any() for key in expected if key.endswith(".scale"))
+    for loss, views in found.values():
+        assert loss == pytest.approx(expected_loss, rel=1e-5)
+        for key, values in views.items():
+            largest = np.abs(expected[key]).max()
+            assert_allclose(values, expected[key], rtol=0, atol=1e-5 * largest + 1e-7, err_msg=key)

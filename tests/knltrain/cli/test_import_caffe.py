@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from ..interchange.caffe.caffe_files import blob, field
+
 Invoke = Callable[..., Result]
 ExitCode = Callable[..., int | str | None]
 
@@ -46,17 +48,27 @@ def test_half_of_the_files_is_not_left(
     exit_code: ExitCode, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     module = importlib.import_module("knltrain.cli.import_caffe")
-    write = module.write_whole
+    write = module.write_whole_bytes
 
-    def full(path: Path, text: str) -> None:
+    def full(path: Path, parts: list[bytes]) -> None:
         if path.suffix == ".toml":
             raise OSError(errno.ENOSPC, "No space left on device")
-        write(path, text)
+        write(path, parts)
 
-    monkeypatch.setattr(module, "write_whole", full)
+    monkeypatch.setattr(module, "write_whole_bytes", full)
     assert exit_code("import-caffe", SOLVER, "--out", "lenet.toml") == 2
     assert "lenet.toml cannot be written (No space left on device)" in capsys.readouterr().err
     assert not list(Path().iterdir())
+
+
+def test_state_of_the_solver_is_written_beside(invoke: Invoke) -> None:
+    sizes = (500, 20, 25000, 50, 400000, 500, 5000, 10)
+    history = [field(3, blob((size,), [1] * size)) for size in sizes]
+    Path("a.solverstate").write_bytes(field(1, 7) + b"".join(history))
+    words = ("--solverstate", "a.solverstate", "--weights", "a.caffemodel", "--out", "a.toml")
+    lines = invoke("import-caffe", SOLVER, *words).output.splitlines()
+    assert lines[2] == "a-state.safetensors: the state of its optimizer, from a.solverstate"
+    assert 'optimizer_state = "a-state.safetensors"' in Path("a.toml").read_text()
 
 
 @pytest.mark.parametrize(
@@ -68,6 +80,8 @@ def test_half_of_the_files_is_not_left(
         ((SOLVER, "--out", "/nowhere/a.toml"), "/nowhere/a.json cannot be written (No such file"),
         ((SOLVER, "--input", "28x28"), "'28x28': expected HEIGHTxWIDTHxCHANNELS, as 227x227x3"),
         ((SOLVER, "--data", "cifar"), "unknown data.name 'cifar'"),
+        ((SOLVER, "--weights", "a.caffemodel"), "--weights is for --solverstate"),
+        ((SOLVER, "--solverstate", "none"), "none cannot be read (No such file or directory)"),
     ],
 )
 def test_bad_words_are_named_and_nothing_is_written(

@@ -48,9 +48,11 @@ class BatchNormalisationStage(Stage):
         epsilon: float,
         epilogue: Epilogue,
         addend: Tensor | None = None,
+        frozen: bool = False,
     ) -> None:
         super().__init__(name, operations, inputs, output)
         self._epsilon, self._epilogue, self._addend = epsilon, epilogue, addend
+        self._frozen = frozen
         self.flows = (Flow(inputs, can_mask=False),)
         if addend is not None:
             self.flows += (Flow(addend, can_mask=False, shares=True),)
@@ -69,13 +71,15 @@ class BatchNormalisationStage(Stage):
     def forward(self, run: Run) -> None:
         """Normalise, by the batch's own statistics in training and the running ones otherwise."""
         operation, values = self._operation(run.images), _maps(self.inputs.values.array)
-        if run.training:
+        if run.training and not self._frozen:
             self._check_count(run.images)
             mean, variance = self._mean, self._variance
             self._write_statistics(run.images)
         else:
             mean = run.parameters[f"{self.name}.running_mean"]
             variance = run.parameters[f"{self.name}.running_variance"]
+            if self._frozen:
+                self._mean, self._variance = mean, variance
         operation.forward(
             values,
             mean,
@@ -102,6 +106,7 @@ class BatchNormalisationStage(Stage):
             run.gradients[f"{self.name}.shift"],
             _maps(flow.out if flow.is_needed else gradient),
             flow.add,
+            self._frozen,
         )
         self._statistics_gradient(run)
         if self._addend is not None and self.flows[1].is_needed:
@@ -134,6 +139,10 @@ class BatchNormalisationStage(Stage):
             start += channels
 
     def _statistics_gradient(self, run: Run) -> None:
+        if self._frozen:
+            for statistic in ("running_mean", "running_variance"):
+                run.gradients[f"{self.name}.{statistic}"].fill(0)
+            return
         count = self._count(run.images)
         unbiased = np.float32(count / (count - 1))
         for statistic, found, factor in (

@@ -65,8 +65,6 @@ def test_batch_normalisation_of_intel_has_scale_and_shift_itself(tmp_path: Path)
 
 def test_what_fits_no_batch_normalisation_is_named() -> None:
     one = np.ones(1, np.float32)
-    with pytest.raises(NetworkError, match="a: Scale 'sc' is behind no BatchNorm"):
-        tensors_of([CaffeLayer("sc", (one,), "Scale", ("x",), ("x",))], "a")
     with pytest.raises(NetworkError, match="a: BatchNorm 'bn' has arrays of shapes"):
         tensors_of([CaffeLayer("bn", (one, one), "BatchNorm")], "a")
 

@@ -103,7 +103,7 @@ def test_other_data_are_named_by_the_user() -> None:
             SOLVER + 'train_net: "n"',
             r":1: net \(line 1\) and train_net \(line 3\): expected one of",
         ),
-        (SOLVER + 'test_net: "n"', "s.prototxt:3: test_net: knltrain tests the net that it trains"),
+        (SOLVER + 'test_net: "none"', "s.prototxt:3: test_net: 'none' is neither in the working"),
         (
             SOLVER.replace("n.prototxt", "none"),
             "s.prototxt:1: net: 'none' is neither in the working",

@@ -43,6 +43,12 @@ def test_batch_norm_alone_trains_no_scale() -> None:
     assert (found.scale_multipliers, found.shift_multipliers) == (FIXED, FIXED)
 
 
+def test_global_statistics_are_fixed() -> None:
+    (found,) = layers(layer("BatchNorm", "batch_norm_param { use_global_stats: true }"))
+    assert isinstance(found, BatchNormalisation)
+    assert found.frozen
+
+
 def test_scale_without_bias_term_trains_no_shift() -> None:
     (found,) = layers(BATCH_NORM + layer("Scale", "", "bn"))
     assert isinstance(found, BatchNormalisation)
@@ -52,7 +58,6 @@ def test_scale_without_bias_term_trains_no_shift() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (layer("Scale"), "Scale alone is not there: expected it behind a BatchNorm"),
         (layer("LRN", "lrn_param { local_size: 4 }"), "size = 4, expected an odd number"),
         (layer("BatchNorm", "param { lr_mult: 1 }"), "expected lr_mult: 0 and decay_mult: 0"),
         (BATCH_NORM + layer("Scale", "", "bn", "s") + layer("ReLU", "", "bn"), "before layer 's'"),
@@ -60,7 +65,6 @@ def test_scale_without_bias_term_trains_no_shift() -> None:
             BATCH_NORM + layer("ReLU", "", "bn", "r") + layer("Scale", "", "bn"),
             "expected one reader",
         ),
-        (BATCH_NORM + layer("Scale", "", "bn", "s") + layer("Scale", "", "s"), "Scale alone"),
     ],
 )
 def test_settings_that_there_are_not_are_named(text: str, message: str) -> None:

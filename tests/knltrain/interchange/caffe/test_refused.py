@@ -13,7 +13,7 @@ from .prototxts import layer, layers
     ("kind", "way_out"),
     [
         ("Deconvolution", "expected a net without it"),
-        ("ELU", "expected ReLU, which may have a negative_slope, PReLU, Sigmoid or TanH"),
+        ("ELU", "expected ReLU, which may have a negative_slope, PReLU, Clip from 0, Sigmoid"),
         ("HingeLoss", "expected SoftmaxWithLoss, SigmoidCrossEntropyLoss or EuclideanLoss"),
     ],
 )

@@ -103,7 +103,6 @@ def test_what_is_dropped_is_noted_with_its_line() -> None:
     [
         ("test_iter: 5", "s.prototxt:2: test_interval: expected it with test_iter, at least 1"),
         ("test_iter: 0 test_interval: 2", "s.prototxt:2: test_iter: expected it"),
-        ("test_iter: 5\ntest_iter: 6 test_interval: 2", "s.prototxt:3: several test nets"),
         ("iter_size: 0", "s.prototxt:2: iter_size: expected at least 1"),
         ("local_lr_auto: true", "s.prototxt:2: local_lr_auto is not known here"),
         ("weights: 'a' weights: 'b'", "s.prototxt:2: weights of several files"),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from knltrain.errors import ConfigError
-from knltrain.interchange.caffe.windows import _caffe_size
+from knltrain.interchange.caffe.windows import caffe_size
 from knltrain.network.layers import (
     AveragePooling,
     Convolution,
@@ -36,7 +36,7 @@ def _pool(settings: str) -> Layer:
 def test_sizes_of_poolings_are_caffes(
     size: int, kernel: int, stride: int, pad: int, expected: int
 ) -> None:
-    assert _caffe_size(size, kernel, stride, pad, pad > 0, True) == expected
+    assert caffe_size(size, kernel, stride, pad, pad > 0, True) == expected
     images = DATA.replace("dim: 8", f"dim: {size}")
     text = layer(
         "Pooling", f"pooling_param {{ kernel_size: {kernel} stride: {stride} pad: {pad} }}"

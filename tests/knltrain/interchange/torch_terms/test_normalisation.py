@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -9,6 +10,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from knltrain.errors import NetworkError
 from knltrain.interchange.from_torch import from_torch
+from knltrain.interchange.to_torch import to_torch
 from knltrain.network.layers import (
     Activation,
     Addition,
@@ -60,12 +62,23 @@ def test_batch_normalisation_without_parameters_is_named(module: nn.Module, mess
         from_torch(module, images_of())
 
 
-def test_batch_normalisation_that_is_frozen_is_named() -> None:
-    module = nn.Sequential(nn.Conv2d(2, 2, 1), nn.BatchNorm2d(2))
+def test_batch_normalisation_that_is_in_evaluation_is_frozen() -> None:
+    module = nn.Sequential(nn.Conv2d(2, 2, 1), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(128, 3))
     module[1].eval()
-    with pytest.raises(NetworkError, match=r"module '1'.*frozen .in evaluation mode"):
-        from_torch(module, images_of())
-    from_torch(module.eval(), images_of())
+    with torch.no_grad():
+        module[1].running_mean.uniform_()
+    images = torch.randn(3, 2, 8, 8)
+    imported = from_torch(module, images)
+    normalised = imported.network.layers[1]
+    assert isinstance(normalised, BatchNormalisation)
+    assert normalised.frozen
+    other = to_torch(imported.network, imported.parameters).train()
+    before = imported.parameters.packed.copy()
+    assert torch.allclose(other(images), module(images), atol=1e-5)
+    assert np.array_equal(imported.parameters.packed, before)
+    whole = from_torch(module.eval(), images).network.layers[1]
+    assert isinstance(whole, BatchNormalisation)
+    assert not whole.frozen  # A whole module in evaluation is one that is to be trained.
 
 
 def test_vectors_are_normalised_over_the_batch() -> None:

@@ -1,0 +1,80 @@
+"""A network with its parameters as ONNX, by PyTorch's exporter."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import torch
+
+from knltrain.errors import NetworkError
+from knltrain.interchange.onnx.cleaning import clean
+from knltrain.interchange.onnx.installation import check_onnx
+from knltrain.interchange.to_torch import to_torch
+from knltrain.network.network import Network
+from knltrain.network.parameters import ParameterVector
+
+INPUT: Final = "images"
+OUTPUT: Final = "logits"
+_IMAGES: Final = 2
+"""Of one image, the exporter would make a constant."""
+_LARGEST_FILE: Final = (1 << 31) - 1
+"""Of a message of protocol buffers."""
+
+
+def onnx_file(network: Network, parameters: ParameterVector) -> bytes:
+    """The network in evaluation: "images" (N,C,H,W) float32 to "logits" (N,classes), any N.
+
+    Batch normalisations stay as they are. Weights have PyTorch's names, as "conv1.weight". Raises
+    NetworkError where the extra `onnx` is not installed, and for networks that are too large.
+    """
+    check_onnx()
+    import onnxscript.optimizer
+
+    size = 4 * network.packed_size
+    if size > _LARGEST_FILE:
+        raise NetworkError(
+            f"network '{network.name}' has {size:,} bytes of weights: expected at most "
+            f"{_LARGEST_FILE:,}, the limit of a file of ONNX"
+        )
+    height, width, channels = network.input_shape
+    module = to_torch(network, parameters).eval()
+    example = torch.zeros((_IMAGES, channels, height, width), dtype=torch.float32, device="cpu")
+    with _quiet():
+        program = torch.onnx.export(
+            module,
+            (example,),
+            dynamo=True,
+            input_names=[INPUT],
+            output_names=[OUTPUT],
+            dynamic_shapes=({0: torch.export.Dim("batch")},),
+            optimize=False,
+            verbose=False,
+        )
+        assert program is not None
+        model = program.model
+        onnxscript.optimizer.fold_constants(model)
+        onnxscript.optimizer.remove_unused_nodes(model)
+        proto = program.model_proto
+    proto.graph.name = network.name
+    proto.producer_name = "knltrain"
+    clean(proto.graph)
+    content: bytes = proto.SerializeToString()
+    return content
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what the exporter tells of packages that are not there."""
+    log = logging.getLogger("torch.onnx")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(before)

@@ -1,0 +1,53 @@
+"""A network with its trained parameters: of a run, or of a file of weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from knltrain.assembly import build_network
+from knltrain.errors import ConfigError
+from knltrain.launch.evaluate_run import newest_model
+from knltrain.launch.run_folder import read_config
+from knltrain.network.network import Network
+from knltrain.network.parameters import ParameterVector
+from knltrain.network.zoo.networks import network_named
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TrainedModel:
+    """A network, its parameters, where these come from, and notes on what was passed over."""
+
+    network: Network
+    parameters: ParameterVector
+    origin: Path
+    notes: tuple[str, ...] = ()
+
+
+def trained_model(source: str, weights: Path | None, classes: int | None = None) -> TrainedModel:
+    """The model of a run's folder, in its newest whole checkpoint; or a network with `weights`.
+
+    `source` is the folder, or the name or file of a network. Raises the errors of what is read,
+    and ConfigError for weights beside a run or none beside a network.
+    """
+    folder = Path(source)
+    if folder.is_dir():
+        if weights is not None or classes is not None:
+            raise ConfigError(
+                f"'{source}' is a run's folder, which has its own weights and classes: leave out "
+                "--weights and --classes"
+            )
+        network = build_network(read_config(folder))
+        checkpoint, notes = newest_model(folder, network)
+        return TrainedModel(network, checkpoint.center, checkpoint.folder, tuple(notes))
+    network = network_named(source, classes)
+    if weights is None:
+        raise ConfigError(
+            f"'{source}' is a network without weights: expected --weights FILE, or a run's folder"
+        )
+    from knltrain.interchange.weights import load_weights
+
+    parameters = ParameterVector(network)
+    return TrainedModel(network, parameters, weights, load_weights(parameters, weights))
