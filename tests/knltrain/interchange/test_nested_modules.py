@@ -34,7 +34,7 @@ def _check(steps: tuple[Step, ...], head: str, auxiliary: bool) -> None:
 
 
 @pytest.mark.slow
-@settings(SETTINGS, max_examples=20)
+@settings(SETTINGS, max_examples=50)
 @given(STEPS, HEADS, st.booleans())
 def test_nested_modules_compute_the_same(
     steps: tuple[Step, ...], head: str, auxiliary: bool
