@@ -22,6 +22,9 @@ import pytest
 from .forked_python import SERVERS
 
 PR_SET_CHILD_SUBREAPER = 36
+TABLE_ROW = "table row"
+"""A property by which a test records what the summary prints."""
+
 PATIENCE_SECONDS = 2.0
 """A process that was just killed needs a moment until it is gone."""
 
@@ -32,6 +35,9 @@ SIDE_BY_SIDE = "PYTEST_XDIST_WORKER" in os.environ
 
 STARTED_ONCE = ("tests/in_slurm", "tests/knltrain/torch_distributed")
 """Folders whose fixtures start daemons or groups of processes, once for a session."""
+
+EACH_BY_ITSELF = "tests/knltrain/interchange/test_zoo.py"
+"""A file whose tests share nothing and take minutes together."""
 
 LONGEST = (
     "tests/in_hbm_vm",
@@ -58,6 +64,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types.
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
+            if file == EACH_BY_ITSELF:
+                return nodeid
             return next((it for it in STARTED_ONCE if file.startswith(it)), file)
 
     config.option.loadscopereorder = False
@@ -74,6 +82,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 default=len(ranks),
             )
         )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints the rows of tables that tests have recorded."""
+    reports = [report for each in terminalreporter.stats.values() for report in each]
+    found = {pair for report in reports for pair in getattr(report, "user_properties", ())}
+    rows = sorted(row for key, row in found if key == TABLE_ROW)
+    if rows:
+        terminalreporter.section("found")
+        terminalreporter.write_line("\n".join(rows))
 
 
 @pytest.fixture(scope="session", autouse=True)

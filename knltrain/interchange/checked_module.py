@@ -13,6 +13,12 @@ from knltrain.errors import NetworkError
 from vectorized_ops.torch._alterations import has_hooks, is_altered
 
 _WRAPPERS = (nn.parallel.DistributedDataParallel, nn.DataParallel)
+_REMOVED_BY = {
+    "torch.nn.utils.prune": "torch.nn.utils.prune.remove",
+    "torch.nn.utils.spectral_norm": "torch.nn.utils.remove_spectral_norm",
+    "torch.nn.utils.weight_norm": "torch.nn.utils.remove_weight_norm",
+}
+"""Modules of hooks that compute a parameter -> what takes them off."""
 
 
 def checked_module(module: nn.Module, example: torch.Tensor) -> nn.Module:
@@ -78,14 +84,31 @@ def _check_part(name: str, part: nn.Module) -> None:
             f"{what} has parametrisations: expected plain parameters; "
             "torch.nn.utils.parametrize.remove_parametrizations makes them so"
         )
-    if has_hooks(part):
+    if type(part).__module__.startswith("torch.ao."):
         raise NetworkError(
-            f"{what} has hooks, which are not part of its forward: expected none; remove them"
+            f"{what} is quantised, or prepared to be: expected the module of torch.float32 that it "
+            "was made of"
         )
+    if has_hooks(part):
+        _refuse_hooks(part, what)
     if type(part).__module__.startswith("torch.nn.modules.") and is_altered(part):
         raise NetworkError(
             f"{what} has a forward of its own: expected what its class does; remove it"
         )
+
+
+def _refuse_hooks(part: nn.Module, what: str) -> None:
+    """Old forms of parametrisations are hooks: name what takes them off."""
+    for hook in part._forward_pre_hooks.values():
+        remove = _REMOVED_BY.get(type(hook).__module__)
+        if remove is not None:
+            raise NetworkError(
+                f"{what} computes '{getattr(hook, 'name', 'weight')}' from other parameters "
+                f"({type(hook).__name__}): expected plain parameters; {remove} makes them so"
+            )
+    raise NetworkError(
+        f"{what} has hooks, which are not part of its forward: expected none; remove them"
+    )
 
 
 def _check_tensor(name: str, tensor: torch.Tensor) -> None:

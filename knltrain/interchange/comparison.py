@@ -34,29 +34,43 @@ def check_same(
     keys: Mapping[str, str],
     example: torch.Tensor,
 ) -> None:
-    """Compare evaluation and its gradients with the module's own: NetworkError if they differ."""
+    """Compare evaluation and its gradients with the module's own: NetworkError if they differ.
+
+    What differs in float32 is looked at again in float64: rounding grows over hundreds of layers,
+    and a value may be on the other side of a rectifier's corner.
+    """
     other = to_torch(network, parameters).eval()
-    expected = _evaluated(network.name, partial(_first_output, module.eval(), example.clone()))
-    found = other(example.clone())
+    if _difference_of(module.eval(), other, keys, example) is None:
+        return
+    for each in (module, other):
+        each.double().zero_grad()
+    differing = _difference_of(module, other, keys, example.double())
+    if differing is not None:
+        largest, difference = _difference(differing.found, differing.expected)
+        raise NetworkError(
+            f"{network.name}: the network's {differing.what} differ from the module's by "
+            f"{difference:.3g} of {largest:.3g} in evaluation: expected finite values, gradients "
+            "that are those of the forward, and a forward that computes the same in training and "
+            "evaluation, but for dropout, batch normalisation and auxiliary outputs"
+        )
+
+
+def _difference_of(
+    module: nn.Module, other: NetworkModule, keys: Mapping[str, str], images: torch.Tensor
+) -> _Pair | None:
+    """The first values that differ: the outputs, or the gradients of a parameter."""
+    name = other.network.name
+    expected = _evaluated(name, partial(_first_output, module, images.clone()))
+    found = other(images.clone())
     if not isinstance(expected, torch.Tensor) or expected.shape != found.shape:
         shape = tuple(expected.shape) if isinstance(expected, torch.Tensor) else expected
         raise NetworkError(
-            f"{network.name} returns {shape} in evaluation of {len(example)} images: expected "
+            f"{name} returns {shape} in evaluation of {len(images)} images: expected "
             f"logits {tuple(found.shape)}, as in training"
         )
-    _check_near(network.name, "outputs", found, expected, TOLERANCE)
-    differing = _differing_gradients(module, other, keys, found, expected)
-    if differing is None:
-        return
-    # In float32 a value may be on the other side of a rectifier's corner.
-    pair = module.double(), other.double()
-    for each in pair:
-        each.zero_grad()
-    expected = _evaluated(network.name, partial(_first_output, module, example.double()))
-    found = other(example.double())
-    differing = _differing_gradients(module, other, keys, found, expected)
-    if differing is not None:
-        _check_near(network.name, f"gradients of '{differing.key}'", *differing[1:])
+    if not _is_near(found, expected, TOLERANCE):
+        return _Pair("outputs", found, expected)
+    return _differing_gradients(module, other, keys, found, expected)
 
 
 def _first_output(module: nn.Module, images: torch.Tensor) -> Any:
@@ -74,13 +88,12 @@ def _evaluated(name: str, work: Callable[[], _Result]) -> _Result:
         ) from error
 
 
-class _Gradients(NamedTuple):
-    """The gradients of a parameter by the network and by the module, and the tolerance."""
+class _Pair(NamedTuple):
+    """Values by the network and by the module."""
 
-    key: str
+    what: str
     found: torch.Tensor
     expected: torch.Tensor
-    tolerance: float = GRADIENT_TOLERANCE
 
 
 def _differing_gradients(
@@ -89,7 +102,7 @@ def _differing_gradients(
     keys: Mapping[str, str],
     found: torch.Tensor,
     expected: torch.Tensor,
-) -> _Gradients | None:
+) -> _Pair | None:
     """The first gradients that differ, of a weighted sum of the outputs."""
     for values in (found, expected):
         if values.requires_grad:
@@ -107,7 +120,7 @@ def _differing_gradients(
         theirs = tensors[keys[spec.name]].grad
         theirs = torch.zeros_like(gradient) if theirs is None else theirs.reshape(gradient.shape)
         if not _is_near(gradient, theirs, GRADIENT_TOLERANCE):
-            return _Gradients(keys[spec.name], gradient, theirs)
+            return _Pair(f"gradients of '{keys[spec.name]}'", gradient, theirs)
     return None
 
 
@@ -120,16 +133,3 @@ def _difference(found: torch.Tensor, expected: torch.Tensor) -> tuple[float, flo
     """The largest value that is expected, and the largest difference."""
     largest = float(expected.detach().abs().max())
     return largest, float((found - expected).detach().abs().max())
-
-
-def _check_near(
-    name: str, what: str, found: torch.Tensor, expected: torch.Tensor, tolerance: float
-) -> None:
-    if not _is_near(found, expected, tolerance):
-        largest, difference = _difference(found, expected)
-        raise NetworkError(
-            f"{name}: the network's {what} differ from the module's by {difference:.3g} "
-            f"of {largest:.3g} in evaluation: expected finite values, gradients that are those of "
-            "the forward, and a forward that computes the same in training and evaluation, but "
-            "for dropout, batch normalisation and auxiliary outputs"
-        )

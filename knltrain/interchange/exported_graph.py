@@ -7,6 +7,7 @@ The graph is that of training, not decomposed, with any number of images. So it 
 from __future__ import annotations
 
 import os
+import random
 import re
 import warnings
 from collections import namedtuple
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
 
+import numpy as np
 import torch
 from torch import fx, nn
 
@@ -156,10 +158,11 @@ def shape_of(node: fx.Node) -> tuple[int, ...] | None:
 
 def _exported(module: nn.Module, images: torch.Tensor) -> torch.export.ExportedProgram:
     batch = torch.export.Dim("batch", min=2)
+    drawn = random.getstate(), _numpy_state()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return torch.export.export(
+            program = torch.export.export(
                 module, (images,), dynamic_shapes=({0: batch},), strict=False
             )
     except Exception as error:
@@ -169,6 +172,19 @@ def _exported(module: nn.Module, images: torch.Tensor) -> torch.export.ExportedP
             f"{said.splitlines()[0]}; expected a forward of one tensor of such images, whose steps "
             f"do not depend on the values or the number of images{last_line(error)}"
         ) from error
+    if drawn != (random.getstate(), _numpy_state()):
+        raise NetworkError(
+            f"the forward of {type(module).__name__} draws random numbers of Python or NumPy, of "
+            "which a network would keep those drawn now: expected random steps in "
+            "torch.nn.Dropout, torchvision's StochasticDepth or timm's DropPath only"
+        )
+    return program
+
+
+def _numpy_state() -> tuple[bytes, int]:
+    """That of NumPy's own generator, from which `numpy.random.rand` and its kin draw."""
+    _, keys, place, *_ = np.random.get_state()  # noqa: NPY002
+    return np.asarray(keys).tobytes(), int(place)
 
 
 def is_users(file: str) -> bool:

@@ -9,6 +9,7 @@ from typing import final
 import torch
 from torch import nn
 
+from knltrain.errors import NetworkError
 from knltrain.interchange.checked_module import checked_module, unwrapped
 from knltrain.interchange.comparison import check_same
 from knltrain.interchange.exported_graph import ExportedGraph
@@ -73,6 +74,11 @@ def from_torch(
         without_paddings(reading.layers, outputs),
         outputs,
     )
+    if not network.parameters:
+        raise NetworkError(
+            f"{type(own).__name__} has no parameters that its logits need: expected a module that "
+            "can be trained"
+        )
     parameters = ParameterVector(network)
     for spec in network.parameters:
         values = graph.values[reading.keys[spec.name]].detach().numpy()

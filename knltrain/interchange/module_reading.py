@@ -11,7 +11,8 @@ from typing import final
 
 from torch import fx, nn
 
-from knltrain.errors import NetworkError, unknown_name
+from knltrain.errors import NetworkError
+from knltrain.interchange.advice import unknown_operation
 from knltrain.interchange.exported_graph import (
     ExportedGraph,
     Operation,
@@ -19,6 +20,7 @@ from knltrain.interchange.exported_graph import (
     shape_of,
 )
 from knltrain.interchange.reshaping import (
+    CONVERTING,
     PARTING,
     PERMUTING,
     RESHAPING,
@@ -104,7 +106,7 @@ class ModuleReading:
             kind = operation.operator
         (node, *others) = self._sources(operation)
         before = self._values[node]
-        if kind in WITHOUT_EFFECT:
+        if kind in WITHOUT_EFFECT or (kind in CONVERTING and _has_type_of(operation.node, node)):
             self._values[operation.node] = before
             return
         if kind in RESHAPING:
@@ -116,7 +118,7 @@ class ModuleReading:
         reader = READERS.get(kind)
         if reader is None:
             raise NetworkError(
-                f"{operation.where}: {unknown_name('operation', operation.operator, READERS)}"
+                f"{operation.where}: {unknown_operation(operation.operator, READERS)}"
             )
         if "flat" not in reader.takes and "vector" in reader.takes:
             for each in (node, *others):
@@ -326,6 +328,10 @@ def _part(parted: Operation, taken: Operation) -> Operation:
     axis = given.get("dim", 0)
     given["sizes"] = [each.shape[axis] for each in parted.node.meta["val"]]
     return Operation(taken.node, parted.operator, {**given, "part": number})
+
+
+def _has_type_of(node: fx.Node, other: fx.Node) -> bool:
+    return bool(node.meta["val"].dtype == other.meta["val"].dtype)
 
 
 def _needed(graph: ExportedGraph) -> set[fx.Node]:

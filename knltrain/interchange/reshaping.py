@@ -26,6 +26,9 @@ PERMUTING: Final = frozenset(
 PARTING: Final = frozenset({"chunk", "split", "split_with_sizes", "tensor_split"})
 """Operations with several results, parts of a value."""
 
+CONVERTING: Final = frozenset({"_to_copy", "to", "type_as"})
+"""Without effect on values that are what they would become."""
+
 _LAST: Final = {"map": "map last", "mean": "mean last"}
 _FIRST: Final = {last: first for first, last in _LAST.items()}
 _OF_MEANS: Final = {"mean": "map", "mean last": "map last"}

@@ -15,8 +15,25 @@ import knltrain
 
 ROOT = Path(__file__).parents[2]
 
+OWN_MODULE = """
+from torch import nn
+
+class Mine(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(1, 4, 3, stride=2), nn.BatchNorm2d(4)
+        self.fc = nn.Linear(4 * 13 * 13, 10)
+    def forward(self, images):
+        return self.fc(self.norm(self.conv(images)).relu().flatten(1))
+
+def build():
+    return Mine()
+"""
+
 RUN = """
 import json, sys, threading
+from pathlib import Path
+
 import knltrain
 
 config = knltrain.load_config(sys.argv[1], ["train.epochs=1", f"runs_folder={sys.argv[2]}"])
@@ -80,6 +97,31 @@ assert any("run folder" in event["text"] for event in events if event["event"] =
     kinds, last, steps = ast.literal_eval(line)
     assert last == steps
     assert {"evaluation", "note", "progress"} <= set(kinds)
+
+
+@pytest.mark.slow
+def test_users_module_comes_back_from_its_run(tmp_path: Path, run_toml: str) -> None:
+    (tmp_path / "mine.py").write_text(OWN_MODULE)
+    code = """
+sys.path.insert(0, str(Path(sys.argv[1]).parent))
+import torch
+from mine import Mine, build
+
+overrides = [f"network.module={Path(sys.argv[1]).parent}/mine.py:build"]
+config = knltrain.load_config(sys.argv[1], [*overrides, f"runs_folder={sys.argv[2]}"])
+folder = knltrain.train(config, follow=events.append)
+imported = knltrain.from_torch(build(), torch.randn(1, 1, 28, 28))
+(center,) = sorted(folder.glob("checkpoint-*/center.safetensors"))[-1:]
+assert knltrain.load_weights(imported.parameters, center) == ()
+trained = imported.to_torch()
+torch.save(trained.state_dict(), folder / "trained.pt")
+again = Mine()
+again.load_state_dict(torch.load(folder / "trained.pt"), strict=True)
+moved = (again.norm.running_mean - build().norm.running_mean).abs().max() > 0
+print(type(trained) is Mine, bool(moved), int(again.norm.num_batches_tracked))
+"""
+    done = run(code, tmp_path, run_toml)
+    assert (done.stdout.splitlines()[-1:], done.stderr) == (["True True 0"], "")
 
 
 @pytest.mark.slow

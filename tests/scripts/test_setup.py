@@ -126,3 +126,20 @@ def test_ipex_gets_an_environment_of_its_own_with_the_torch_it_needs(
     }
     assert len(list((project / folder).glob("knltrain-*"))) == 1
     assert not list((project / ".venv").glob("knltrain-*"))
+
+
+@pytest.mark.parametrize("folder", [".venv-zoo", "elsewhere/zoo"])
+def test_the_zoo_gets_a_folder_of_its_own_once(project: Path, folder: str) -> None:
+    venv = f"printf '{PIP_THAT_WORKS}' > .venv/bin/python; exit 0"
+    variables = {} if folder == ".venv-zoo" else {"ZOO_VENV": folder}
+    (project / folder).mkdir(parents=True)
+    for _ in range(2):
+        done = _setup(project, venv, "--zoo", **variables)
+        assert (done.returncode, done.stderr) == (0, "")
+    calls = (project / "pip.log").read_text(encoding="utf-8").splitlines()
+    (installed,) = [call for call in calls if "--target" in call]
+    assert f"--no-deps --upgrade --target {folder} timm==" in installed
+    assert " torchvision==" in installed
+    (project / "scripts/constraints.txt").write_text("torch==1\ntorchvision==9\ntimm==9\n")
+    _setup(project, venv, "--zoo", **variables)
+    assert "torchvision==9 timm==9" in (project / "pip.log").read_text(encoding="utf-8")

@@ -28,6 +28,7 @@ def scripts(tmp_path: Path) -> Path:
         (["-k", "one"], {}, ".venv/bin/python -m pytest --numprocesses 3 -k one"),
         (["--ipex", "-x"], {}, ".venv-ipex/bin/python -m pytest -m ipex or oldest_torch -x"),
         (["--ipex"], {"IPEX_VENV": "other"}, "other/bin/python -m pytest -m ipex or oldest_torch"),
+        (["--zoo", "-x"], {}, ".venv/bin/python -m pytest --numprocesses 2 -m zoo -x"),
     ],
 )
 def test_tests_run_in_the_environment_that_was_set_up_for_them(
@@ -41,9 +42,32 @@ def test_tests_run_in_the_environment_that_was_set_up_for_them(
         text=True,
         check=True,
     )
-    option = "--ipex" if "--ipex" in arguments else "--dev"
+    option = arguments[0] if arguments[0] in ("--ipex", "--zoo") else "--dev"
     said = done.stdout.replace(f"{scripts}/", "").splitlines()
     assert said == [f"scripts/setup {option}", expected]
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, "{}/.venv-zoo"),
+        ({"ZOO_VENV": "other"}, "{}/other"),
+        ({"ZOO_VENV": "/opt/zoo", "PYTHONPATH": "/mine"}, "/opt/zoo:/mine"),
+    ],
+)
+def test_the_zoos_folder_is_found_by_python(
+    scripts: Path, variables: dict[str, str], expected: str
+) -> None:
+    _write(scripts / ".venv/bin/python", '#!/bin/sh\necho "$PYTHONPATH"\n')
+    done = subprocess.run(
+        ["scripts/test", "--zoo"],
+        cwd=scripts,
+        env={"PATH": "/usr/bin:/bin", **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == expected.format(scripts)
 
 
 FAILS_EVERY_SECOND_TIME = """#!/bin/sh

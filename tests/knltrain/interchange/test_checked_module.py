@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils import parametrizations
+from torch.nn.utils import parametrizations, prune
 
 from knltrain.errors import NetworkError
 from knltrain.interchange.checked_module import checked_module, unwrapped
@@ -84,6 +85,42 @@ def test_torchscript_is_refused() -> None:
         checked_module(torch.jit.script(nn.ReLU()), images_of())
 
 
+def _quantised(kind: str) -> nn.Module:
+    """Through dense layers by integers, or getting ready for them in training."""
+    module = nn.Sequential(nn.Flatten(), nn.Linear(128, 3))
+    if kind == "dynamic":
+        return torch.ao.quantization.quantize_dynamic(module, {nn.Linear}, dtype=torch.qint8)
+    module.train().qconfig = torch.ao.quantization.get_default_qat_qconfig("fbgemm")  # type: ignore[assignment]
+    return torch.ao.quantization.prepare_qat(module)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["dynamic", "in training"])
+def test_quantised_modules_are_refused(kind: str) -> None:
+    with pytest.raises(NetworkError, match=r"module '1' \(Linear\) is quantised, .*torch.float32"):
+        checked_module(_quantised(kind), images_of())
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm.*:FutureWarning")
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (nn.utils.weight_norm, "'weight' from .* .WeightNorm.: .*utils.remove_weight_norm makes"),
+        (
+            nn.utils.spectral_norm,
+            "'weight' from .* .SpectralNorm.: .*remove_spectral_norm makes",
+        ),
+        (
+            lambda layer: prune.l1_unstructured(layer, "weight", 0.5),
+            "'weight' from .*: .*torch.nn.utils.prune.remove makes",
+        ),
+    ],
+)
+def test_what_takes_old_parametrisations_off_is_told(change: Any, message: str) -> None:
+    with pytest.raises(NetworkError, match=rf"module '0' \(Conv2d\) computes {message}"):
+        checked_module(nn.Sequential(change(nn.Conv2d(2, 2, 3))), images_of())
+
+
 @pytest.mark.parametrize(
     ("module", "message"),
     [
@@ -122,6 +159,16 @@ def test_the_copy_trains_and_the_module_stays_as_it_is() -> None:
     assert [each.training for each in checked_module(module, images_of()).modules()] == [
         *(True, True, False)
     ]
+
+
+def test_distributed_data_parallel_is_taken_off(tmp_path: Path) -> None:
+    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        module = nn.Conv2d(2, 3, 1)
+        assert unwrapped(nn.parallel.DistributedDataParallel(module)) is module
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -98,6 +101,16 @@ def _branching(own: Any, images: torch.Tensor) -> Any:
 def test_what_has_no_graph_is_named(work: Any, message: str) -> None:
     with pytest.raises(NetworkError, match=message):
         _graph(Forward(work, conv=nn.Conv2d(2, 2, 1)))
+
+
+@pytest.mark.parametrize("draw", [random.random, np.random.rand])
+def test_forwards_that_draw_outside_of_pytorch_are_refused(draw: Callable[[], float]) -> None:
+    def work(own: Any, images: torch.Tensor) -> torch.Tensor:
+        return own.conv(images) if draw() < 2 else images
+
+    module = Forward(work, conv=nn.Conv2d(2, 2, 1))
+    with pytest.raises(NetworkError, match=r"Forward draws random numbers of Python or.*Drop"):
+        _graph(module)
 
 
 def test_other_images_than_the_modules_are_named() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import save_file
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
@@ -19,6 +20,7 @@ from knltrain.network.layers import (
     Addition,
     Concatenation,
 )
+from knltrain.network.parameters import ParameterVector
 from vectorized_ops.torch import optimize, plain
 
 from .importing import Forward, images_of, imported_of
@@ -100,6 +102,50 @@ def test_convolutions_that_became_dense_layers_come_back(tmp_path: Path) -> None
     load_weights(imported.parameters, tmp_path / "before.pt")
     imported.to_torch()
     torch.testing.assert_close(module.gate.weight.detach(), before)
+
+
+def test_module_without_parameters_is_refused() -> None:
+    module = nn.Sequential(nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    with pytest.raises(NetworkError, match=r"Sequential has no parameters .*expected a module"):
+        from_torch(module, images_of())
+
+
+class Counted(nn.Module):
+    """With tensors that no network has: a counter, a buffer, and a layer that is not used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(2, 4, 3, bias=False), nn.BatchNorm2d(4)
+        self.register_buffer("mean", torch.tensor([0.4, 0.5]))
+        self.unused = nn.Linear(2, 3)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.norm(self.conv(images)).mean((2, 3))
+
+
+def test_values_of_a_checkpoint_come_back_in_the_users_class(tmp_path: Path) -> None:
+    module = Counted()
+    module.train()(images_of())  # counts
+    before = {key: values.clone() for key, values in module.state_dict().items()}
+    imported = from_torch(module, images_of())
+    checkpoint = ParameterVector(imported.network)
+    checkpoint.packed[:] = np.arange(checkpoint.packed.size)
+    save_file(checkpoint.views, tmp_path / "center.safetensors")
+    load_weights(imported.parameters, tmp_path / "center.safetensors")
+    trained = imported.to_torch()
+    assert isinstance(trained, Counted)
+    torch.save(trained.state_dict(), tmp_path / "trained.pt")
+    other = Counted()
+    assert not any(other.load_state_dict(torch.load(tmp_path / "trained.pt"), strict=True))
+    state = other.state_dict()
+    assert list(state) == list(before)
+    for name, key in imported.keys.items():
+        np.testing.assert_array_equal(state[key], checkpoint.views[name])
+    kept = state.keys() - imported.keys.values()
+    assert kept == {"norm.num_batches_tracked", "mean", "unused.weight", "unused.bias"}
+    for key in kept:
+        torch.testing.assert_close(state[key], before[key])
+    assert state["norm.num_batches_tracked"] == 1
 
 
 def test_weights_of_losses_are_numbers() -> None:

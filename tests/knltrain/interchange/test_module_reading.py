@@ -62,6 +62,11 @@ def test_names_are_made_of_what_names_may_have() -> None:
     assert [layer.name for layer in _network(nn.Conv2d(2, 2, 1)).layers] == ["conv2d"]
 
 
+def test_conversions_to_what_a_value_is_have_no_effect() -> None:
+    module = _of(lambda own, images: own.conv(images.float()).to(torch.float32).type_as(images))
+    assert [layer.name for layer in _network(module).layers] == ["conv"]
+
+
 def _network(module: nn.Module) -> Network:
     return from_torch(module, images_of()).network
 

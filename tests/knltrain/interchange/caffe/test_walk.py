@@ -74,9 +74,7 @@ def test_what_cannot_be_kept_is_named(text: str, message: str) -> None:
 
 
 def test_all_refusals_are_told_at_once_and_what_depends_on_them_is_not() -> None:
-    text = (
-        layer("BNLL", "", "data", "a") + layer("ReLU", "", "a", "b") + layer("ELU", "", "b", "c")
-    )
+    text = layer("BNLL", "", "data", "a") + layer("ReLU", "", "a", "b") + layer("ELU", "", "b", "c")
     with pytest.raises(ConfigError) as found:
         net(DATA + text + layer("ELU", "", "data", "d"))
     assert [line.split(": ")[2] for line in str(found.value).splitlines()] == [
