@@ -5,7 +5,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
+from vectorized_ops.layout import IMAGE_LANES, AnyArray, aligned_zeros, padded_images, pixels
 from vectorized_ops.numba.compiling.tile_functions import TileFunction
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.operand_checks import Operands
@@ -17,7 +17,7 @@ from vectorized_ops.numba.kernels.convolution.depthwise_tiles import (
     MOST_PIXELS,
 )
 from vectorized_ops.numba.kernels.convolution.destination import destination
-from vectorized_ops.numba.kernels.convolution.direct import PANEL_BYTES, split_threads
+from vectorized_ops.numba.kernels.convolution.direct import split_threads
 from vectorized_ops.numba.kernels.convolution.direct_tiles import ADD, MASK, RELU
 from vectorized_ops.numba.kernels.convolution.windows import (
     Windows,
@@ -28,11 +28,11 @@ from vectorized_ops.numba.kernels.convolution.windows import (
 from vectorized_ops.numba.moments import Moments
 from vectorized_ops.shapes import ConvolutionShape
 
+RING_BYTES = 384 * 1024
+"""What the lines under a window may take of the second-level cache."""
+
 _LEAST_BLOCK = 4
 """Channels of a pixel that are read at once: shorter pieces of memory are slow to come."""
-
-
-_Places = tuple[int, int, int, int]
 
 
 def depthwise_takes(shape: ConvolutionShape) -> bool:
@@ -58,7 +58,7 @@ class DepthwiseConvolution(ScratchUser):
         self._no_moments = Moments(self._threads, self._images, 0, 0)
         self._block = _channel_block(shape, self._images)
         self._totals = np.zeros((self._threads, shape.channels, self._taps + 1))
-        self._zeros = aligned_zeros((self._block * self._images,))
+        self._rings = tuple(_ring(shape, backward) for backward in (False, True))
         columns = reach(MOST_PIXELS, shape.kernel[1], shape.stride[1])
         self._tables = np.zeros((self._threads, shape.kernel[0] * (columns + 1)), np.int64)
         self._windows: dict[bool, Windows] = {}
@@ -66,7 +66,24 @@ class DepthwiseConvolution(ScratchUser):
     @property
     def scratch_size(self) -> int:
         """Floats of scratch memory that a call needs."""
-        return self._threads * self._block * (self._taps + 1) * LANES
+        return self._threads * (max(map(self._ring_size, (False, True))) + self._sums_size)
+
+    @property
+    def _sums_size(self) -> int:
+        return self._block * (self._taps + 1) * LANES
+
+    @property
+    def _step(self) -> int:
+        """Floats from a pixel of a ring to the next: an odd number of lines of a cache."""
+        return (self._block * self._images // IMAGE_LANES | 1) * IMAGE_LANES
+
+    def _ring_size(self, backward: bool) -> int:
+        """Floats of a ring, and of the zeros behind it."""
+        lines, width = self._rings[backward], self._inputs_width(backward)
+        return (lines * width + 1) * self._step
+
+    def _inputs_width(self, backward: bool) -> int:
+        return self.shape.pixels if backward else self.shape.width
 
     def moments(self, images: int) -> Moments:
         """Make what `forward` gathers the moments of results in, the first `images` being real."""
@@ -113,12 +130,13 @@ class DepthwiseConvolution(ScratchUser):
     ) -> None:
         """Write the gradients of weights and, unless it is None, of the bias."""
         self._operands.check(images, gradient, weights_out, bias_out)
-        found, (source, places) = self._windows_of(False), self._source(images, False)
-        sums = self._memory(self.scratch_size).reshape(self._threads, -1)
+        found, (source, distance) = self._windows_of(False), pixels(images)
+        buffers, sums = self._buffers(False)
         weights_gradient(
             self._tiles(DEPTHWISE_WEIGHTS, False), found.groups, found.met, found.first,
             found.count, *pixels(gradient), self.shape.pixels, found.step, self._images,
-            source, *places, self.shape.kernel[1], self._tables, self._block,
+            source, distance, self._inputs_width(False), buffers, self._rings[False], self._step,
+            self.shape.kernel[1], self._tables, self._block,
             *self._split(self.shape.lines), sums, self._totals, weights_out.reshape(-1),
             self._no_bias[:0] if bias_out is None else bias_out,
         )  # fmt: skip
@@ -135,28 +153,24 @@ class DepthwiseConvolution(ScratchUser):
         moments: Moments | None = None,
     ) -> None:
         shape, found = self.shape, self._windows_of(backward)
-        source, places = self._source(inputs, backward)
+        (source, distance), (buffers, _) = pixels(inputs), self._buffers(backward)
         target, masking, mode = destination(out, mask, mode, source)
         gathered = self._no_moments if moments is None else moments
         lines, width = (shape.height, shape.width) if backward else (shape.lines, shape.pixels)
         correlate(
             self._tiles(DEPTHWISE, backward), found.groups, found.met, found.first, found.count,
-            *target, width, found.step, self._images, source, *places, weights.reshape(-1),
-            shape.kernel[1], found.turn, bias, *masking, mode, self._tables, self._block,
-            *self._split(lines), moments is not None, gathered.sums, gathered.pivots,
+            *target, width, found.step, self._images, source, distance,
+            self._inputs_width(backward), buffers, self._rings[backward], self._step,
+            weights.reshape(-1), shape.kernel[1], found.turn, bias, *masking, mode, self._tables,
+            self._block, *self._split(lines), moments is not None, gathered.sums, gathered.pivots,
             gathered.totals, gathered.real, gathered.images,
         )  # fmt: skip
 
-    def _source(self, inputs: AnyArray, backward: bool) -> tuple[AnyArray, _Places]:
-        """Return flat inputs; where zeros are, and how far pixels, lines, and what comes next.
-
-        The zeros are memory of their own, seen from the inputs.
-        """
-        shape, (source, distance) = self.shape, pixels(inputs)
-        zeros = (self._zeros.ctypes.data - source.ctypes.data) // source.itemsize
-        line = (shape.pixels if backward else shape.width) * distance
-        ahead = line * (1 if backward else shape.stride[0])
-        return source, (zeros, distance, line, ahead)
+    def _buffers(self, backward: bool) -> tuple[AnyArray, AnyArray]:
+        """Return the rings of all threads, and their sums."""
+        rings = self._threads * self._ring_size(backward)
+        memory = self._memory(rings + self._threads * self._sums_size)
+        return memory[:rings].reshape(self._threads, -1), memory[rings:].reshape(self._threads, -1)
 
     def _split(self, lines: int) -> tuple[int, int]:
         return split_threads(self._threads, lines, -(-self.shape.channels // self._block))
@@ -176,8 +190,13 @@ class DepthwiseConvolution(ScratchUser):
         return np.array(addresses)
 
 
+def _ring(shape: ConvolutionShape, backward: bool) -> int:
+    """Return how many lines of inputs the kernel spans at most."""
+    span = (shape.kernel[0] - 1) * shape.dilation[0]
+    return min(span // shape.stride[0] + 1 if backward else span + 1, shape.inputs[1])
+
+
 def _channel_block(shape: ConvolutionShape, images: int) -> int:
     """Return of how many channels the lines under a window stay in the second-level cache."""
-    lines = shape.kernel[0] * max(shape.width, shape.pixels)
-    fitting = PANEL_BYTES // (4 * lines * images)
-    return min(shape.channels, max(fitting, _LEAST_BLOCK))
+    pixels = max(_ring(shape, False) * shape.width, _ring(shape, True) * shape.pixels)
+    return min(shape.channels, max(RING_BYTES // (4 * pixels * images), _LEAST_BLOCK))

@@ -1,8 +1,9 @@
 """Depthwise convolution: loops over blocks of channels, lines, and groups of neighbouring pixels.
 
 Forward and backward-data are one loop with different tables (`windows`). Memory is (H, W, C, N);
-all arrays are flat. A block of channels is taken through all lines of a thread, so that the lines
-under a window stay in the second-level cache.
+all arrays are flat. A block of channels is taken through all lines of a thread. The lines under a
+window are copied into a ring, where they stay in the second-level cache: in the inputs, pixels
+often lie a power of two apart, and would leave most of a cache's sets empty.
 """
 
 from __future__ import annotations
@@ -17,11 +18,41 @@ from vectorized_ops.numba.compiling.tile_functions import call_tile
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.non_temporal import finish_stores
 from vectorized_ops.numba.emit.threads import part
+from vectorized_ops.numba.kernels.convolution.depthwise_tiles import copied_tile
 from vectorized_ops.numba.kernels.convolution.windows import COLUMN, FIRST, PLACES, REACH
 from vectorized_ops.numba.moments import SUMMED_VALUES, SUMS, join_sums
 
 _SUMMED_PRODUCTS = 4 * SUMMED_VALUES
 """Products of a weight that are added up in float32 before the sums go into doubles."""
+
+
+@kernel
+def _bring(
+    buffer: Any,
+    ring: int,
+    inputs: Any,
+    distance: int,
+    width: int,
+    step: int,
+    channel: int,
+    floats: int,
+    first: int,
+    last: int,
+) -> None:
+    """Copy `floats` of each pixel of lines first..last-1, from `channel` on, into the ring."""
+    for line in range(first, last):
+        for pixel in range(width):
+            copied_tile(
+                buffer, (line % ring * width + pixel) * step, inputs,
+                (line * width + pixel) * distance + channel, 2 * distance, floats // LANES,
+            )  # fmt: skip
+
+
+@kernel
+def _coming(distance: int, width: int, line: int, group: Any, channel: int) -> int:
+    """Return where a line begins to be read by a group of pixels; it may be none of the inputs'."""
+    column = max(0, group[PLACES]) if group[REACH] else 0
+    return (line * width + column) * distance + channel
 
 
 @kernel
@@ -31,21 +62,23 @@ def _fill(
     met: Any,
     first: int,
     count: int,
-    line_step: int,
-    pixel_step: int,
-    channel: int,
-    zeros: int,
+    ring: int,
+    width: int,
+    step: int,
     weights: int,
     kernel_columns: int,
 ) -> None:
-    """Write the table of a tile: the places of its inputs and weights, or zeros outside."""
+    """Write the table of a tile: the places of its inputs in the ring, and of weights.
+
+    Behind the ring are zeros, which are outside the image.
+    """
     reach = group[REACH]
     for i in range(count):
         line, tap = met[2 * (first + i)], met[2 * (first + i) + 1]
-        begin, at = line * line_step + channel, i * (reach + 1)
+        begin, at = line % ring * width, i * (reach + 1)
         for column in range(reach):
             place = group[PLACES + column]
-            table[at + column] = zeros if place < 0 else begin + place * pixel_step
+            table[at + column] = (ring * width if place < 0 else begin + place) * step
         table[at + reach] = weights + tap * kernel_columns + group[FIRST]
 
 
@@ -62,10 +95,11 @@ def correlate(
     step: int,
     images: int,
     inputs: Any,
-    zeros: int,
     distance: int,
-    line_step: int,
-    ahead: int,
+    inputs_width: int,
+    buffers: Any,
+    ring: int,
+    inputs_step: int,
     weights: Any,
     kernel_columns: int,
     turn: int,
@@ -86,7 +120,7 @@ def correlate(
 ) -> None:
     """Write results; with moments also those of them, each thread its own (see `moments`).
 
-    inputs[zeros + i] is zero for a block of channels; `tables` (T, ...) is each thread's.
+    `tables` and `buffers` (T, ...) are each thread's, a buffer with `ring` lines of inputs.
     """
     channels, lines = len(bias), len(first)
     blocks, weights_step = (channels + block - 1) // block, len(weights) // channels
@@ -94,27 +128,38 @@ def correlate(
         mine, share = thread // by_blocks, thread % by_blocks
         first_line, last_line = part(lines, mine, by_lines), part(lines, mine + 1, by_lines)
         own_sums, own_pivots, table = sums[thread], pivots[thread], tables[thread]
+        buffer = buffers[thread]
+        buffer[ring * inputs_width * inputs_step :] = 0.0
         if with_moments:
             own_sums[:] = 0.0
             totals[thread] = 0.0
         for item in range(part(blocks, share, by_blocks), part(blocks, share + 1, by_blocks)):
-            c, summed = item * block, 0
+            c, summed, brought = item * block, 0, 0
             number = min(block, channels - c)
             for line in range(first_line, last_line):
+                if count[line]:
+                    begin = max(brought, met[2 * first[line]])
+                    brought = max(brought, met[2 * (first[line] + count[line] - 1)] + 1)
+                    _bring(
+                        buffer, ring, inputs, distance, inputs_width, inputs_step, c * images,
+                        number * images, begin, brought,
+                    )  # fmt: skip
                 for which in range(len(groups)):
                     group = groups[which]
                     pixel = line * width + group[COLUMN]
                     _fill(
-                        table, group, met, first[line], count[line], line_step, distance,
-                        c * images, zeros, c * weights_step, kernel_columns,
+                        table, group, met, first[line], count[line], ring, inputs_width,
+                        inputs_step, c * weights_step, kernel_columns,
                     )  # fmt: skip
                     call_tile(
                         tiles[which], out, pixel * out_distance + c * images, step * out_distance,
-                        images, bias, c, weights, weights_step, turn, inputs, table,
-                        count[line] * (group[REACH] > 0), ahead, mask,
+                        images, bias, c, weights, weights_step, turn, buffer, table,
+                        count[line] * (group[REACH] > 0), mask,
                         pixel * mask_distance + c * images, step * mask_distance, mode, number,
                         with_moments, own_sums, c * SUMS, own_pivots, c,
-                        line == first_line and which == 0, real,
+                        line == first_line and which == 0, real, inputs,
+                        _coming(distance, inputs_width, brought, group, c * images),
+                        distance, inputs_width * distance,
                     )  # fmt: skip
                 summed += width
                 enough = line == first_line or summed * images >= SUMMED_VALUES
@@ -139,10 +184,11 @@ def weights_gradient(
     step: int,
     images: int,
     inputs: Any,
-    zeros: int,
     distance: int,
-    line_step: int,
-    ahead: int,
+    inputs_width: int,
+    buffers: Any,
+    ring: int,
+    inputs_step: int,
     kernel_columns: int,
     tables: Any,
     block: int,
@@ -155,31 +201,41 @@ def weights_gradient(
 ) -> None:
     """Write the gradients of weights (C, R*S), and of the bias unless it is empty.
 
-    `sums` (T, block, R*S + 1, LANES) and the doubles `totals` (T, C, R*S + 1) are each thread's.
+    `sums` (T, block, R*S + 1, LANES) and the doubles `totals` (T, C, R*S + 1) are each thread's,
+    too.
     """
     channels, lines, taps = totals.shape[1], len(first), totals.shape[2] - 1
     sums_step = (taps + 1) * LANES
     blocks = (channels + block - 1) // block
     for thread in numba.prange(by_lines * by_blocks):
         mine, share = thread // by_blocks, thread % by_blocks
-        own, table = sums[thread], tables[thread]
+        own, table, buffer = sums[thread], tables[thread], buffers[thread]
+        buffer[ring * inputs_width * inputs_step :] = 0.0
         own[:] = 0.0
         totals[thread] = 0.0
         for item in range(part(blocks, share, by_blocks), part(blocks, share + 1, by_blocks)):
-            c, summed = item * block, 0
+            c, summed, brought = item * block, 0, 0
             number = min(block, channels - c)
             for line in range(part(lines, mine, by_lines), part(lines, mine + 1, by_lines)):
+                if count[line]:
+                    begin = max(brought, met[2 * first[line]])
+                    brought = max(brought, met[2 * (first[line] + count[line] - 1)] + 1)
+                    _bring(
+                        buffer, ring, inputs, distance, inputs_width, inputs_step, c * images,
+                        number * images, begin, brought,
+                    )  # fmt: skip
                 for which in range(len(groups)):
                     group = groups[which]
                     _fill(
-                        table, group, met, first[line], count[line], line_step, distance,
-                        c * images, zeros, 0, kernel_columns,
+                        table, group, met, first[line], count[line], ring, inputs_width,
+                        inputs_step, 0, kernel_columns,
                     )  # fmt: skip
                     above = (line * width + group[COLUMN]) * gradient_distance + c * images
                     call_tile(
                         tiles[which], own, sums_step, gradient, above, step * gradient_distance,
-                        width * gradient_distance, images, inputs, table, count[line], ahead,
-                        number,
+                        width * gradient_distance, images, buffer, table, count[line], number,
+                        inputs, _coming(distance, inputs_width, brought, group, c * images),
+                        distance, inputs_width * distance,
                     )  # fmt: skip
                 summed += width
                 if summed * images >= _SUMMED_PRODUCTS:

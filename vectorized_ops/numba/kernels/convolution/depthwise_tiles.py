@@ -13,7 +13,7 @@ first of the line's weights. Places outside the image are in memory of zeros.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, final
 
 from numba import types
@@ -42,9 +42,9 @@ _INDEX = types.int64
 def depthwise_tile(
     typingctx: Any, pixels: Any, columns: Any, stride: Any, out: Any, out_index: Any, out_step: Any,
     images: Any, bias: Any, bias_index: Any, weights: Any, weights_step: Any, turn: Any,
-    inputs: Any, table: Any, lines: Any, ahead: Any, mask: Any, mask_index: Any, mask_step: Any,
-    mode: Any, channels: Any, wanted: Any, sums: Any, sums_index: Any, pivots: Any,
-    pivots_index: Any, fresh: Any, bits: Any,
+    inputs: Any, table: Any, lines: Any, mask: Any, mask_index: Any, mask_step: Any, mode: Any,
+    channels: Any, wanted: Any, sums: Any, sums_index: Any, pivots: Any, pivots_index: Any,
+    fresh: Any, bits: Any, coming: Any, coming_index: Any, coming_step: Any, coming_line: Any,
 ) -> Any:  # fmt: skip
     """Write `pixels` results, some steps apart, of each of so many channels.
 
@@ -52,25 +52,26 @@ def depthwise_tile(
     lines of the table, and s < columns, of
     weights[line[reach] + c*weights_step + s*turn] * inputs[line[p*stride + s] + c*images + n].
     `mode`, and what is gathered in `sums` if `wanted`, are as in `direct_tiles.correlation_tile`.
-    Meanwhile the second-level cache is asked for what is `ahead` of the last line.
+    Meanwhile the second-level cache is asked for as many pixels as the windows are ahead of the
+    last ones, in as many lines, from coming[coming_index + c*images] on.
     """
     number, width, apart = (each.literal_value for each in (pixels, columns, stride))
     signature = types.void(
         pixels, columns, stride, out, _INDEX, _INDEX, _INDEX, bias, _INDEX, weights, _INDEX, _INDEX,
-        inputs, table, _INDEX, _INDEX, mask, _INDEX, _INDEX, _INDEX, _INDEX, types.boolean, sums,
-        _INDEX, pivots, _INDEX, types.boolean, bits,
+        inputs, table, _INDEX, mask, _INDEX, _INDEX, _INDEX, _INDEX, types.boolean, sums, _INDEX,
+        pivots, _INDEX, types.boolean, bits, coming, _INDEX, _INDEX, _INDEX,
     )  # fmt: skip
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
-        target, masking = lanes.pointer(3, *args[3:5]), lanes.pointer(16, *args[16:18])
-        totals, pivots = lanes.pointer(22, *args[22:24]), lanes.pointer(24, *args[24:26])
-        weights, source, real = (lanes.pointer(i, args[i]) for i in (9, 12, 27))
+        target, masking = lanes.pointer(3, *args[3:5]), lanes.pointer(15, *args[15:17])
+        totals, pivots = lanes.pointer(21, *args[21:23]), lanes.pointer(23, *args[23:25])
+        weights, source, real = (lanes.pointer(i, args[i]) for i in (9, 12, 26))
         table = _Table(lanes, lanes.pointer(13, args[13]), reach(number, width, apart))
-        coming = [lanes.sum(place, args[15]) for place in table.last(args[14])]
         turns = [lanes.product(args[11], s) for s in range(width)]
+        ahead = _Ahead(lanes, lanes.pointer(27, *args[27:29]), args[29:31], number, apart)
         steps = [lanes.product(args[5], p) for p in range(number)]
-        masking_steps = [lanes.product(args[18], p) for p in range(number)]
+        masking_steps = [lanes.product(args[17], p) for p in range(number)]
 
         def channel(c: Value) -> None:
             row, start = lanes.product(c, args[6]), lanes.broadcast(lanes.pointer(7, *args[7:9], c))
@@ -78,7 +79,7 @@ def depthwise_tile(
 
             def group(offset: Value, near: int) -> None:
                 here = lanes.at(source, row, offset)
-                _fetch(lanes, here, coming[width - 1 :: apart], near)
+                ahead.fetch(lanes.sum(row, offset), near)
 
                 def line(index: Value, results: list[Value]) -> list[Value]:
                     places, first = table.line(index)
@@ -100,18 +101,18 @@ def depthwise_tile(
                             over = lanes.at(masking, other, row, offset, j * LANES)
                             store_in_a_way(lanes, vector, at, over, way)
 
-                lanes.choose(args[19], WAYS, store)
-                with builder.if_then(args[21]):
+                lanes.choose(args[18], WAYS, store)
+                with builder.if_then(args[20]):
                     pivot, total = lanes.at(pivots, c), lanes.at(totals, lanes.product(c, SUMS))
                     begins = builder.icmp_signed("==", offset, lanes.integer(0))
-                    with builder.if_then(builder.and_(args[26], begins)):
+                    with builder.if_then(builder.and_(args[25], begins)):
                         builder.store(lanes.first(results[0]), pivot)
                     for vectors in rows:
                         add_moments(lanes, vectors, pivot, total, lanes.at(real, offset))
 
             groups(lanes, lanes.quotient(args[6], LANES), _NEAR, group)
 
-        repeat(lanes, args[20], channel)
+        repeat(lanes, args[19], channel)
         return context.get_dummy_value()
 
     return signature, generate
@@ -121,26 +122,28 @@ def depthwise_tile(
 def depthwise_weights_tile(
     typingctx: Any, pixels: Any, columns: Any, stride: Any, sums: Any, sums_step: Any,
     gradient: Any, gradient_index: Any, gradient_step: Any, gradient_ahead: Any, images: Any,
-    inputs: Any, table: Any, lines: Any, ahead: Any, channels: Any,
+    inputs: Any, table: Any, lines: Any, channels: Any, coming: Any, coming_index: Any,
+    coming_step: Any, coming_line: Any,
 ) -> Any:  # fmt: skip
     """Add what `pixels` pixels give to the gradients of each of so many channels.
 
     Weight number i of channel c has a vector at sums[c*sums_step + i*LANES]: added to it are
     gradient[gradient_index + p*gradient_step + c*images + n] times the inputs that meet it in
     `depthwise_tile`, where line[reach] is the number of the line's first weight. The last vector of
-    a channel is that of the bias. The second-level cache is asked for what is ahead of both.
+    a channel is that of the bias. The second-level cache is
+    asked for the gradient that is ahead, and for what is coming as in `depthwise_tile`.
     """
     number, width, apart = (each.literal_value for each in (pixels, columns, stride))
     signature = types.void(
         pixels, columns, stride, sums, _INDEX, gradient, _INDEX, _INDEX, _INDEX, _INDEX, inputs,
-        table, _INDEX, _INDEX, _INDEX,
+        table, _INDEX, _INDEX, coming, _INDEX, _INDEX, _INDEX,
     )  # fmt: skip
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
         above, source = lanes.pointer(5, *args[5:7]), lanes.pointer(10, args[10])
         table = _Table(lanes, lanes.pointer(11, args[11]), reach(number, width, apart))
-        coming = [lanes.sum(place, args[13]) for place in table.last(args[12])]
+        ahead = _Ahead(lanes, lanes.pointer(14, *args[14:16]), args[16:18], number, apart)
         steps = [lanes.product(args[7], p) for p in range(number)]
 
         def channel(c: Value) -> None:
@@ -150,8 +153,10 @@ def depthwise_weights_tile(
 
             def group(offset: Value, near: int) -> None:
                 here, upper = (lanes.at(each, row, offset) for each in (source, above))
-                _fetch(lanes, here, coming[width - 1 :: apart], near)
-                _fetch(lanes, lanes.at(upper, args[8]), steps, near)
+                ahead.fetch(lanes.sum(row, offset), near)
+                for step in steps:
+                    for j in range(near):
+                        lanes.prefetch(lanes.at(upper, args[8], step, j * LANES), level=2)
                 slopes = [_vectors(lanes, upper, step, near) for step in steps]
 
                 def line(index: Value) -> None:
@@ -171,7 +176,7 @@ def depthwise_weights_tile(
 
             groups(lanes, lanes.quotient(args[9], LANES), _NEAR, group)
 
-        repeat(lanes, args[14], channel)
+        repeat(lanes, args[13], channel)
         return context.get_dummy_value()
 
     return signature, generate
@@ -191,11 +196,28 @@ class _Table:
         *places, weight = [lanes.load_integer(lanes.at(begin, i)) for i in range(self._places + 1)]
         return places, weight
 
-    def last(self, lines: Value) -> list[Value]:
-        """Return the places of the last of so many lines; of none, any places."""
-        builder, one = self._lanes.builder, self._lanes.integer(1)
-        some = builder.icmp_signed(">", lines, one)
-        return self.line(builder.select(some, builder.sub(lines, one), one.type(0)))[0]
+
+@final
+class _Ahead:
+    """What is read after the windows of a tile: `apart` new lines, of `apart` pixels per result."""
+
+    def __init__(
+        self, lanes: Lanes, begin: Value, steps: Sequence[Value], number: int, apart: int
+    ) -> None:
+        step, line = steps
+        self._lanes, self._begin = lanes, begin
+        self._places = [
+            lanes.sum(lanes.product(line, i), lanes.product(step, p))
+            for i in range(apart)
+            for p in range(number * apart)
+        ]
+
+    def fetch(self, offset: Value, near: int) -> None:
+        """Ask the second-level cache for some vectors of each pixel."""
+        lanes = self._lanes
+        for place in self._places:
+            for j in range(near):
+                lanes.prefetch(lanes.at(self._begin, place, offset, j * LANES), level=2)
 
 
 def _added_products(
@@ -214,10 +236,33 @@ def _vectors(lanes: Lanes, begin: Value, place: Value, near: int) -> list[Value]
     return [lanes.load(lanes.at(begin, place, j * LANES)) for j in range(near)]
 
 
-def _fetch(lanes: Lanes, begin: Value, places: list[Value], near: int) -> None:
-    for place in places:
-        for j in range(near):
-            lanes.prefetch(lanes.at(begin, place, j * LANES), level=2)
+@tile
+def copied_tile(
+    typingctx: Any, out: Any, out_index: Any, inputs: Any, inputs_index: Any, ahead: Any,
+    vectors: Any,
+) -> Any:  # fmt: skip
+    """Write out[out_index + i] = inputs[inputs_index + i] for i < vectors * LANES.
+
+    Meanwhile the first-level cache is asked for what is `ahead`.
+    """
+    signature = types.void(out, _INDEX, inputs, _INDEX, _INDEX, _INDEX)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        target, source = lanes.pointer(0, *args[:2]), lanes.pointer(2, *args[2:4])
+
+        def group(offset: Value, near: int) -> None:
+            places = [(offset, j * LANES) for j in range(near)]
+            for place in places:
+                lanes.prefetch(lanes.at(source, args[4], *place))
+            values = [lanes.load(lanes.at(source, *place)) for place in places]
+            for value, place in zip(values, places, strict=True):
+                lanes.store(value, lanes.at(target, *place))
+
+        groups(lanes, args[5], 2 * _NEAR, group)
+        return context.get_dummy_value()
+
+    return signature, generate
 
 
 _CONSTANTS = "pixels", "columns", "stride"

@@ -7,6 +7,7 @@ from contracts.memory import REFERENCE, Memory
 from numpy.testing import assert_array_equal
 
 from vectorized_ops.implementations import operations
+from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.numba import depthwise_convolution
 from vectorized_ops.numba.depthwise_convolution import DepthwiseConvolution
 from vectorized_ops.shapes import ConvolutionShape
@@ -32,3 +33,17 @@ def test_sums_are_made_anew_in_each_call() -> None:
     found = [operands.results(operation, memory)[2] for _ in range(2)]
     assert_array_equal(*found)
     assert np.any(found[0])
+
+
+def test_scratch_memory_may_hold_anything() -> None:
+    shape = ConvolutionShape(16, 6, 5, 3, 3, (5, 3), (2, 1), (2, 1), groups=3)
+    operands, operation = whole_operands(shape), DepthwiseConvolution(shape)
+    expected = operands.results(REFERENCE.convolution(shape), Memory(REFERENCE))
+    memory = aligned_zeros((operation.scratch_size + 16,))
+    memory[:] = np.nan
+    operation.use_scratch(memory[: operation.scratch_size])
+    for got, wanted in zip(
+        operands.results(operation, Memory(operations("numba"))), expected, strict=True
+    ):
+        assert_array_equal(got, wanted)
+    assert np.isnan(memory[operation.scratch_size :]).all()

@@ -10,6 +10,7 @@ from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.kernels.convolution.depthwise_tiles import (
+    copied_tile,
     depthwise_tile,
     depthwise_weights_tile,
 )
@@ -31,16 +32,16 @@ def written(
     out: Any, bias: Any, weights: Any, inputs: Any, table: Any, lines: int, mask: Any, mode: int
 ) -> None:
     depthwise_tile(
-        3, 2, 2, out, 7, 500, 3 * LANES, bias, 1, weights, 10, -1, inputs, table, lines, ANYWHERE,
-        mask, 9, 400, mode, 2, False, out, 0, out, 0, False, NO_BITS,
+        3, 2, 2, out, 7, 500, 3 * LANES, bias, 1, weights, 10, -1, inputs, table, lines, mask, 9,
+        400, mode, 2, False, out, 0, out, 0, False, NO_BITS, inputs, ANYWHERE, ANYWHERE, ANYWHERE,
     )  # fmt: skip
 
 
 @kernel
 def added(sums: Any, gradient: Any, inputs: Any, table: Any) -> None:
     depthwise_weights_tile(
-        3, 2, 2, sums, 9 * LANES, gradient, 5, 300, ANYWHERE, 3 * LANES, inputs, table, 2, ANYWHERE,
-        2,
+        3, 2, 2, sums, 9 * LANES, gradient, 5, 300, ANYWHERE, 3 * LANES, inputs, table, 2, 2,
+        inputs, ANYWHERE, ANYWHERE, ANYWHERE,
     )  # fmt: skip
 
 
@@ -90,3 +91,18 @@ def test_gradients_of_weights_are_added_to_their_vectors() -> None:
                 expected[c, weight + s] += (above * below).sum(0)
     added(sums, gradient, inputs, table())
     assert_array_equal(sums, expected.reshape(-1))
+
+
+@kernel
+def copied(out: Any, inputs: Any, vectors: int) -> None:
+    copied_tile(out, 3, inputs, 5, ANYWHERE, vectors)
+
+
+@pytest.mark.parametrize("vectors", range(7))
+def test_so_many_vectors_are_copied(vectors: int) -> None:
+    rng = np.random.default_rng(2)
+    out, inputs = numbers(rng, 7 * LANES), numbers(rng, 8 * LANES)
+    expected = out.copy()
+    expected[3 : 3 + vectors * LANES] = inputs[5 : 5 + vectors * LANES]
+    copied(out, inputs, vectors)
+    assert_array_equal(out, expected)
