@@ -20,7 +20,6 @@ from vectorized_ops.numba.kernels.convolution.destination import destination
 from vectorized_ops.numba.kernels.convolution.direct import split_threads
 from vectorized_ops.numba.kernels.convolution.direct_tiles import ADD, MASK, RELU
 from vectorized_ops.numba.kernels.convolution.windows import (
-    Windows,
     reach,
     windows,
     windows_take,
@@ -56,12 +55,12 @@ class DepthwiseConvolution(ScratchUser):
         self._taps = shape.kernel[0] * shape.kernel[1]
         self._no_bias = aligned_zeros((shape.channels,))
         self._no_moments = Moments(self._threads, self._images, 0, 0)
-        self._block = _channel_block(shape, self._images)
+        self._windows = [windows(shape, backward, MOST_PIXELS) for backward in (False, True)]
+        spanned = max(self._inputs_width(way) * self._windows[way].span for way in (False, True))
+        self._block = _channel_block(shape.channels, spanned * self._images)
         self._totals = np.zeros((self._threads, shape.channels, self._taps + 1))
-        self._rings = tuple(_ring(shape, backward) for backward in (False, True))
         columns = reach(MOST_PIXELS, shape.kernel[1], shape.stride[1])
         self._tables = np.zeros((self._threads, shape.kernel[0] * (columns + 1)), np.int64)
-        self._windows: dict[bool, Windows] = {}
 
     @property
     def scratch_size(self) -> int:
@@ -79,8 +78,7 @@ class DepthwiseConvolution(ScratchUser):
 
     def _ring_size(self, backward: bool) -> int:
         """Floats of a ring, and of the zeros behind it."""
-        lines, width = self._rings[backward], self._inputs_width(backward)
-        return (lines * width + 1) * self._step
+        return (self._windows[backward].span * self._inputs_width(backward) + 1) * self._step
 
     def _inputs_width(self, backward: bool) -> int:
         return self.shape.pixels if backward else self.shape.width
@@ -130,13 +128,13 @@ class DepthwiseConvolution(ScratchUser):
     ) -> None:
         """Write the gradients of weights and, unless it is None, of the bias."""
         self._operands.check(images, gradient, weights_out, bias_out)
-        found, (source, distance) = self._windows_of(False), pixels(images)
+        found, (source, distance) = self._windows[False], pixels(images)
         buffers, sums = self._buffers(False)
         weights_gradient(
             self._tiles(DEPTHWISE_WEIGHTS, False), found.groups, found.met, found.first,
-            found.count, *pixels(gradient), self.shape.pixels, found.step, self._images,
-            source, distance, self._inputs_width(False), buffers, self._rings[False], self._step,
-            self.shape.kernel[1], self._tables, self._block,
+            found.count, found.lowest, *pixels(gradient), self.shape.pixels, found.step,
+            self._images, source, distance, self._inputs_width(False), buffers, found.span,
+            self._step, self.shape.kernel[1], self._tables, self._block,
             *self._split(self.shape.lines), sums, self._totals, weights_out.reshape(-1),
             self._no_bias[:0] if bias_out is None else bias_out,
         )  # fmt: skip
@@ -152,15 +150,15 @@ class DepthwiseConvolution(ScratchUser):
         backward: bool,
         moments: Moments | None = None,
     ) -> None:
-        shape, found = self.shape, self._windows_of(backward)
+        shape, found = self.shape, self._windows[backward]
         (source, distance), (buffers, _) = pixels(inputs), self._buffers(backward)
         target, masking, mode = destination(out, mask, mode, source)
         gathered = self._no_moments if moments is None else moments
         lines, width = (shape.height, shape.width) if backward else (shape.lines, shape.pixels)
         correlate(
             self._tiles(DEPTHWISE, backward), found.groups, found.met, found.first, found.count,
-            *target, width, found.step, self._images, source, distance,
-            self._inputs_width(backward), buffers, self._rings[backward], self._step,
+            found.lowest, *target, width, found.step, self._images, source, distance,
+            self._inputs_width(backward), buffers, found.span, self._step,
             weights.reshape(-1), shape.kernel[1], found.turn, bias, *masking, mode, self._tables,
             self._block, *self._split(lines), moments is not None, gathered.sums, gathered.pivots,
             gathered.totals, gathered.real, gathered.images,
@@ -175,14 +173,9 @@ class DepthwiseConvolution(ScratchUser):
     def _split(self, lines: int) -> tuple[int, int]:
         return split_threads(self._threads, lines, -(-self.shape.channels // self._block))
 
-    def _windows_of(self, backward: bool) -> Windows:
-        if backward not in self._windows:
-            self._windows[backward] = windows(self.shape, backward, MOST_PIXELS)
-        return self._windows[backward]
-
     def _tiles(self, function: TileFunction, backward: bool) -> AnyArray:
         """Return the address of each group's tile; that of any for a group without inputs."""
-        found = self._windows_of(backward)
+        found = self._windows[backward]
         addresses = [
             function.address(number, max(columns, 1), found.stride)
             for number, columns in found.sizes
@@ -190,13 +183,6 @@ class DepthwiseConvolution(ScratchUser):
         return np.array(addresses)
 
 
-def _ring(shape: ConvolutionShape, backward: bool) -> int:
-    """Return how many lines of inputs the kernel spans at most."""
-    span = (shape.kernel[0] - 1) * shape.dilation[0]
-    return min(span // shape.stride[0] + 1 if backward else span + 1, shape.inputs[1])
-
-
-def _channel_block(shape: ConvolutionShape, images: int) -> int:
-    """Return of how many channels the lines under a window stay in the second-level cache."""
-    pixels = max(_ring(shape, False) * shape.width, _ring(shape, True) * shape.pixels)
-    return min(shape.channels, max(RING_BYTES // (4 * pixels * images), _LEAST_BLOCK))
+def _channel_block(channels: int, spanned: int) -> int:
+    """Return of how many channels the `spanned` floats of each stay in the second-level cache."""
+    return min(channels, max(RING_BYTES // (4 * spanned), _LEAST_BLOCK))

@@ -89,6 +89,7 @@ def correlate(
     met: Any,
     first: Any,
     count: Any,
+    lowest: Any,
     out: Any,
     out_distance: int,
     width: int,
@@ -138,7 +139,7 @@ def correlate(
             number = min(block, channels - c)
             for line in range(first_line, last_line):
                 if count[line]:
-                    begin = max(brought, met[2 * first[line]])
+                    begin = max(brought, lowest[line])
                     brought = max(brought, met[2 * (first[line] + count[line] - 1)] + 1)
                     _bring(
                         buffer, ring, inputs, distance, inputs_width, inputs_step, c * images,
@@ -178,6 +179,7 @@ def weights_gradient(
     met: Any,
     first: Any,
     count: Any,
+    lowest: Any,
     gradient: Any,
     gradient_distance: int,
     width: int,
@@ -218,7 +220,7 @@ def weights_gradient(
             number = min(block, channels - c)
             for line in range(part(lines, mine, by_lines), part(lines, mine + 1, by_lines)):
                 if count[line]:
-                    begin = max(brought, met[2 * first[line]])
+                    begin = max(brought, lowest[line])
                     brought = max(brought, met[2 * (first[line] + count[line] - 1)] + 1)
                     _bring(
                         buffer, ring, inputs, distance, inputs_width, inputs_step, c * images,

@@ -17,6 +17,9 @@ COLUMN, FIRST, REACH, PLACES = range(4)
 """Places in the row of a group: the column of its first result, the first of the kernel's columns
 that it meets, how many columns of inputs follow, and from here on these (-1 outside the image)."""
 
+_FAR = 2**40
+"""Beyond all lines."""
+
 Meeting = tuple[int, int]
 """A line or column of inputs, and that of the kernel which lies on it."""
 
@@ -33,7 +36,8 @@ class Windows:
     `groups` (number, PLACES + reach) int64; `sizes` are the pixels of each, and the columns of the
     kernel that each meets. Windows are `stride` columns apart, the results of a group `step`, and
     the kernel's columns `turn`. Line h of results meets the `count`[h] pairs (line of inputs, line
-    of the kernel) that begin at `met`[2 * `first`[h]].
+    of the kernel) that begin at `met`[2 * `first`[h]]. No line from h on meets inputs before line
+    `lowest`[h]; from there to the last that line h meets there are at most `span` lines.
     """
 
     groups: AnyArray
@@ -44,6 +48,8 @@ class Windows:
     met: AnyArray
     first: AnyArray
     count: AnyArray
+    lowest: AnyArray
+    span: int
 
 
 def windows_take(shape: ConvolutionShape) -> bool:
@@ -80,6 +86,8 @@ def windows(shape: ConvolutionShape, backward: bool, pixels: int) -> Windows:
         for line in range(shape.height if backward else shape.lines)
     ]
     count = np.array([len(line) for line in met], np.int64)
+    ends = [(line[0][0], line[-1][0]) if line else (_FAR, -1) for line in met]
+    lowest = np.minimum.accumulate([low for low, _ in reversed(ends)])[::-1].astype(np.int64)
     pairs = [each for line in met for meeting in line for each in meeting]
     return Windows(
         table,
@@ -90,6 +98,8 @@ def windows(shape: ConvolutionShape, backward: bool, pixels: int) -> Windows:
         np.array(pairs or [0, 0], np.int64),
         np.cumsum(count) - count,
         count,
+        lowest,
+        max(1, *(high + 1 - low for (_, high), low in zip(ends, lowest.tolist(), strict=True))),
     )
 
 

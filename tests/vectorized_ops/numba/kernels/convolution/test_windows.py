@@ -59,7 +59,12 @@ def test_results_meet_what_they_meet_by_definition(
     shape = draw_convolution(data.draw, [1])
     assume(windows_take(shape))
     found = windows(shape, backward, pixels)
-    assert told(found, shape.height if backward else shape.lines) == defined(shape, backward)
+    lines = shape.height if backward else shape.lines
+    assert told(found, lines) == defined(shape, backward)
+    met = [found.met[2 * found.first[h] :][: 2 * found.count[h] : 2] for h in range(lines)]
+    for h in range(lines):
+        assert all(found.lowest[h] <= line for later in met[h:] for line in later)
+        assert all(line < found.lowest[h] + found.span for line in met[h])
 
 
 @pytest.mark.parametrize("backward", [False, True])
