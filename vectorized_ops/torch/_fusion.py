@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import Tensor, fx, nn
 
-from vectorized_ops.epilogue import IDENTITY, RELU, Epilogue
+from vectorized_ops.epilogue import RELU, Epilogue
 from vectorized_ops.torch import _patterns as patterns
 from vectorized_ops.torch.branches import hand_out, join_branches
 from vectorized_ops.torch.convolution import convolve_by
@@ -59,8 +59,9 @@ class _Fusion:
         for node in self._nodes():
             self._replace_function(node)
         for node in self._nodes():
-            source, epilogue = self._source_of(node)
-            if source is None:
+            epilogue = patterns.epilogue_of(node, self._modules)
+            source = self._source_of(node)
+            if epilogue is None or source is None:
                 continue
             if epilogue != RELU:
                 self._fuse_with_normalisation(source, node, epilogue)
@@ -76,13 +77,11 @@ class _Fusion:
         """Nodes that there are now; with targets, those that call one of them."""
         return (node for node in list(self._graph.nodes) if not targets or node.target in targets)
 
-    def _source_of(self, node: fx.Node) -> tuple[fx.Node | None, Epilogue]:
-        """Return the node whose activation this one is, if nobody else takes it, and which."""
-        epilogue = patterns.epilogue_of(node, self._modules)
-        source = node.args[0] if epilogue is not None and node.args else None
-        if epilogue is None or not isinstance(source, fx.Node):
-            return None, IDENTITY
-        return (source if patterns.only_taker(source) is node else None), epilogue
+    def _source_of(self, node: fx.Node) -> fx.Node | None:
+        """Return the node of which this one takes a function, if nobody else takes it."""
+        source = node.args[0] if node.args else None
+        alone = isinstance(source, fx.Node) and patterns.only_taker(source) is node
+        return source if alone and isinstance(source, fx.Node) else None
 
     def _let_taker_rectify(self, source: fx.Node, relu: fx.Node) -> bool:
         """Let the only taker of a convolution's ReLU take the ReLU in passing, both ways.
@@ -118,14 +117,11 @@ class _Fusion:
         elif not self._fuse_with_normalisation(source, relu, RELU):
             self._fuse_addition(source, relu)
 
-    def _fuse_with_normalisation(
-        self, source: fx.Node, activation: fx.Node, epilogue: Epilogue
-    ) -> bool:
+    def _fuse_with_normalisation(self, source: fx.Node, node: fx.Node, epilogue: Epilogue) -> bool:
         if patterns.normalisation_of(source, self._modules) is None:
             return False
-        given = self._applied(source, activation)
-        kind = "ReLU" if epilogue == RELU else "activation"
-        self._put(f"normalisation + {kind}", activation, normalise, *given, epilogue=epilogue)
+        name = f"normalisation + {'ReLU' if epilogue == RELU else 'activation'}"
+        self._put(name, node, normalise, *self._applied(source, node), epilogue=epilogue)
         self._graph.erase_node(source)
         return True
 
