@@ -78,7 +78,8 @@ class ModuleReading:
             raise NetworkError(
                 f"{type(self._module).__name__} has {len(nodes)} outputs in training, and "
                 f"auxiliary_weights = {weights[1:]}: expected {len(nodes) - 1} weights, "
-                "one for each output but the first, such as 0.3"
+                "one for each output but the first, such as 0.3; a configuration has them as "
+                "loss.auxiliary_weights"
             )
         values = [self._values.get(node) for node in nodes]
         for node, value in zip(nodes, values, strict=True):
