@@ -104,6 +104,7 @@ def _draw(picture: Path, classes: ClassCounts | None, run_folder: Path) -> None:
 
     if classes is None or classes.confusion is None:
         raise ConfigError(
-            f"--picture {picture}: a confusion matrix is made of {MOST_CONFUSED} classes at most"
+            f"--picture {picture}: there is no confusion matrix, expected up to {MOST_CONFUSED} "
+            "classes, and one for each image; leave --picture out"
         )
     draw_counts(classes.confusion, picture, run_folder.resolve().name)

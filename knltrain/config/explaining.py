@@ -38,6 +38,7 @@ def _explained(key: str, problems: list[ErrorDetails]) -> str:
     if kind == "model_type":
         return f"{key} = {given!r}: expected a table, [{key}]"
     wishes = dict.fromkeys(SUBJECT.sub("", problem["msg"]) for problem in problems)
+    wishes = {"be a list" if wish == "be a valid tuple" else wish: None for wish in wishes}
     hint = ""
     if kind == "string_type" and type(given) in (int, float):
         hint = f', in quotes: {key} = "{given}", or --set \'{key}="{given}"\''

@@ -42,6 +42,8 @@ Folder: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_from_hom
 """A path; ~ at its begin is a home folder."""
 ModuleFunction: TypeAlias = Annotated[str, AfterValidator(_module_function)]
 Fraction: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
+Weight: TypeAlias = Annotated[float, Field(ge=1e-20, le=1e20)]
+"""How much something counts beside others; neither 0 nor infinite in float32, nor times a loss."""
 
 
 class Table(BaseModel):
@@ -179,13 +181,13 @@ class LossConfig(Table):
         " measure without",
     )
     class_weights: (
-        Literal["balanced"] | Annotated[tuple[Positive, ...], Field(strict=False)] | None
+        Literal["balanced"] | Annotated[tuple[Weight, ...], Field(strict=False)] | None
     ) = Field(
         default=None,
         description="how much an image of each class counts; balanced: so that all classes count"
         " alike; evaluations measure without",
     )
-    auxiliary_weights: Annotated[tuple[Positive, ...], Field(strict=False)] | None = Field(
+    auxiliary_weights: Annotated[tuple[Weight, ...], Field(strict=False)] | None = Field(
         default=None,
         description="weights of the losses of the network's auxiliary outputs; left out: its own",
     )
@@ -194,7 +196,7 @@ class LossConfig(Table):
     def _is_of_softmax(self) -> LossConfig:
         given = {"label_smoothing": self.label_smoothing, "class_weights": self.class_weights}
         for key, value in given.items():
-            if value and self.kind != "softmax_cross_entropy":
+            if value not in (None, 0.0) and self.kind != "softmax_cross_entropy":
                 raise ValueError(
                     f"{key} = {value!r} is of kind 'softmax_cross_entropy', not of '{self.kind}': "
                     "leave it out"

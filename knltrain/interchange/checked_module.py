@@ -10,6 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import parametrize
 
 from knltrain.errors import NetworkError
+from knltrain.interchange.torch_terms import WHOLE_MODULES
 from vectorized_ops.torch._alterations import has_hooks, is_altered
 
 _WRAPPERS = (nn.parallel.DistributedDataParallel, nn.DataParallel)
@@ -91,7 +92,9 @@ def _check_part(name: str, part: nn.Module) -> None:
         )
     if has_hooks(part):
         _refuse_hooks(part, what)
-    if type(part).__module__.startswith("torch.nn.modules.") and is_altered(part):
+    full_name = f"{type(part).__module__}.{type(part).__qualname__}"
+    is_known = full_name.startswith("torch.nn.modules.") or full_name in WHOLE_MODULES
+    if is_known and is_altered(part):
         raise NetworkError(
             f"{what} has a forward of its own: expected what its class does; remove it"
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from knltrain.interchange.exported_graph import (
     is_tensor,
     shape_of,
 )
+from knltrain.interchange.parameter_reading import ParameterReading
 from knltrain.interchange.reshaping import (
     CONVERTING,
     PARTING,
@@ -49,13 +49,12 @@ class ModuleReading:
 
     def __init__(self, graph: ExportedGraph, module: nn.Module) -> None:
         self.layers: list[Layer] = []
-        self.keys: dict[str, str] = {}
         self._graph, self._module = graph, module
         self._values = {graph.images: _Value(IMAGES, "map")}
-        self._tensors = dict(graph.tensors)
+        self._parameters = ParameterReading(graph)
+        self.keys = self._parameters.keys
         self._parted: dict[fx.Node, Operation] = {}
         self._names = {IMAGES}
-        self._owners: dict[int, str] = {}
         needed = _needed(graph)
         for operations in _by_layer(graph):
             if needed.isdisjoint(each.node for each in operations):
@@ -78,7 +77,8 @@ class ModuleReading:
             raise NetworkError(
                 f"{type(self._module).__name__} has {len(nodes)} outputs in training, and "
                 f"auxiliary_weights = {weights[1:]}: expected {len(nodes) - 1} weights, "
-                "one for each output but the first, such as 0.3"
+                "one for each output but the first, such as 0.3; a configuration has them as "
+                "loss.auxiliary_weights"
             )
         values = [self._values.get(node) for node in nodes]
         for node, value in zip(nodes, values, strict=True):
@@ -96,7 +96,7 @@ class ModuleReading:
 
     def _read(self, operation: Operation) -> None:
         kind = operation.operator.removesuffix("_")
-        if self._is_view_of_parameter(operation):
+        if self._parameters.take_view(operation):
             return
         if kind in PARTING:
             self._parted[operation.node] = operation
@@ -134,7 +134,7 @@ class ModuleReading:
         for argument, role in reader.tensors.items():
             tensor = operation.arguments[argument]
             if tensor is not None and not (reader.mixed and argument not in call.parameters):
-                self._take(f"{layer.name}.{role}", tensor, operation)
+                self._parameters.take(f"{layer.name}.{role}", tensor, operation)
 
     def _read_whole(self, operations: Sequence[Operation]) -> None:
         """Make one layer of all operations of a module."""
@@ -151,7 +151,7 @@ class ModuleReading:
         """The values that an operation takes, but for parameters and those `inside`."""
         found: list[fx.Node] = []
         fx.node.map_arg(operation.arguments, found.append)
-        known = self._tensors.keys() | inside
+        known = self._parameters.nodes | inside
         sources = [node for node in found if is_tensor(node) and node not in known]
         for node in sources:
             if node not in self._values:
@@ -215,19 +215,6 @@ class ModuleReading:
             self._append(layer)
             self._values[node] = _Value(layer.name, "vector")
 
-    def _is_view_of_parameter(self, operation: Operation) -> bool:
-        """Note views of parameters that have all their values, such as `gamma[:, None, None]`."""
-        source = next(iter(operation.arguments.values()), None)
-        shape = operation.node.meta["val"].shape if is_tensor(operation.node) else ()
-        if not isinstance(source, fx.Node) or source not in self._tensors:
-            return False
-        kind, key = operation.operator, self._tensors[source]
-        is_whole = math.prod(shape) == self._graph.values[key].numel()
-        if not is_whole or kind not in (*RESHAPING, *WITHOUT_EFFECT, "slice"):
-            return False
-        self._tensors[operation.node] = key
-        return True
-
     def _check_forms(self, operation: Operation, reader: Reader, values: Sequence[_Value]) -> None:
         forms = {value.form for value in values}
         if (len(forms) > 1 and not reader.mixed) or not forms <= set(reader.takes):
@@ -242,8 +229,8 @@ class ModuleReading:
         for key, value in operation.arguments.items():
             if isinstance(value, fx.Node) and is_tensor(value):
                 own = tuple(value.meta["val"].shape)
-                shapes[key] = own if value in self._tensors else shape_of(value) or ()
-                if value in self._tensors:
+                shapes[key] = own if value in self._parameters.nodes else shape_of(value) or ()
+                if value in self._parameters.nodes:
                     parameters.add(key)
         return Call(
             self._named(operation),
@@ -268,26 +255,6 @@ class ModuleReading:
         self._append(layer)
         form = form_behind(layer, before.form, shape_of(operation.node) or ())
         self._values[operation.node] = _Value(layer.name, form)
-
-    def _take(self, name: str, node: fx.Node, operation: Operation) -> None:
-        """Note whose parameter a tensor is; NetworkError if it is another layer's already."""
-        key = self._tensors.get(node)
-        if key is None:
-            raise NetworkError(
-                f"{operation.where}: {operation.operator} with computed parameters: expected "
-                "parameters of the module"
-            )
-        is_statistic = name.rpartition(".")[2].startswith("running_")
-        if is_statistic == (key in self._graph.trained):
-            kind = "a buffer" if is_statistic else "a parameter, a network trains all"
-            raise NetworkError(f"{operation.where}: '{key}' is none: expected {kind}")
-        owner = self._owners.setdefault(self._graph.values[key].data_ptr(), name)
-        if owner != name:
-            raise NetworkError(
-                f"{operation.where}: '{key}' is a parameter of '{owner.rpartition('.')[0]}', too: "
-                "expected parameters of its own, a network does not share them"
-            )
-        self.keys[name] = key
 
     def _named(self, operation: Operation) -> str:
         """A name for an operation's layer: its module's, or its own within the module's."""

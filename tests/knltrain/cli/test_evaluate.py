@@ -95,10 +95,18 @@ def test_of_many_classes_the_nearest_are_told(
 ) -> None:
     evaluated(MANY)
     assert invoke("evaluate", str(tmp_path)).output.splitlines()[1:] == ["top-5 accuracy 98.02%"]
-    for name, said in (("a.png", "100 classes at most"), ("a.svg", "a name that ends in .png")):
+    for name, said in (("a.png", "up to 100 classes"), ("a.svg", "a name that ends in .png")):
         error = invoke("evaluate", str(tmp_path), "--picture", str(tmp_path / name)).exception
         assert isinstance(error, ConfigError)
         assert said in str(error)
+
+
+def test_images_of_several_classes_have_no_confusion_matrix_to_draw(
+    invoke: Invoke, evaluated: Callable[[ClassCounts], None], tmp_path: Path
+) -> None:
+    evaluated(ClassCounts((3, 3), (2, 1), None, None))
+    error = invoke("evaluate", str(tmp_path), "--picture", str(tmp_path / "a.png")).exception
+    assert "100 classes, and one for each image; leave --picture out" in str(error)
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])

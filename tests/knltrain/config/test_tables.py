@@ -87,7 +87,7 @@ def test_engine_is_one_of_the_torch_backend(load: Load, refusal: Refusal) -> Non
     ("override", "said"),
     [
         ('signals=["SIGKILL"]', "'SIGKILL': expected to be 'SIGHUP', 'SIGINT', 'SIGTERM',"),
-        ("signals=SIGTERM", "preemption.signals = 'SIGTERM': expected to be a valid tuple"),
+        ("signals=SIGTERM", "preemption.signals = 'SIGTERM': expected to be a list"),
         ("grace_seconds=0", "preemption.grace_seconds = 0: expected to be greater than 0"),
         ("reserve_seconds=-1", "preemption.reserve_seconds = -1: expected to be greater"),
         ("grace=1", "unknown key 'preemption.grace': expected one of"),
@@ -184,8 +184,13 @@ def test_weights_of_classes_are_above_0_and_of_softmax(load: Load, refusal: Refu
     assert load("loss.class_weights=balanced").loss.class_weights == "balanced"
     assert load("loss.class_weights=[1, 0.5]").loss.class_weights == (1.0, 0.5)
     assert "loss.class_weights" in refusal("loss.class_weights=[1, 0]")
-    assert "loss.class_weights" in refusal("loss.class_weights=equal")
+    assert "'balanced' or to be a list" in refusal("loss.class_weights=equal")
+    for wrong in ("1e-320", "1e39", "inf", "nan"):  # 0 or infinite in float32
+        assert "loss.class_weights[1] = " in refusal(f"loss.class_weights=[1, {wrong}]")
+        assert "loss.auxiliary_weights[0] = " in refusal(f"loss.auxiliary_weights=[{wrong}]")
     told = refusal("loss.class_weights=balanced", "loss.kind=mean_squared_error")
     assert "class_weights = 'balanced' is of kind 'softmax_cross_entropy'" in told
+    told = refusal("loss.class_weights=[]", "loss.kind=sigmoid_cross_entropy")
+    assert "class_weights = () is of kind 'softmax_cross_entropy'" in told
     told = refusal("loss.label_smoothing=0.1", "loss.kind=sigmoid_cross_entropy")
     assert "label_smoothing = 0.1 is of kind" in told

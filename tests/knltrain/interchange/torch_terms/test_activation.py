@@ -113,6 +113,14 @@ def test_stochastic_depth_of_another_kind_is_named(place: str, settings: Any, me
         from_torch(_dropping(place, **settings), images_of())
 
 
+def test_stochastic_depth_with_a_forward_of_its_own_is_refused() -> None:
+    module: Any = _dropping(_OF_TORCHVISION, p=0.25, mode="row")
+    kept = module[1].forward
+    module[1].forward = lambda maps: kept(maps) if module[1].training else maps
+    with pytest.raises(NetworkError, match=r"module '1' \(StochasticDepth\) has a forward of its"):
+        from_torch(module, images_of())
+
+
 def test_another_lower_bound_is_named() -> None:
     with pytest.raises(NetworkError, match=r"Hardtanh.*min_val = -1, only 0 is supported"):
         from_torch(nn.Sequential(nn.Hardtanh(-1, 1)), images_of())
