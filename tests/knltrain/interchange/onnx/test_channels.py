@@ -103,6 +103,19 @@ def test_padding_is_within_the_window_where_that_is_the_same(tmp_path: Path) -> 
     assert _alone(found.layers[0]) == MaxPooling("m", 3, 1, (1, 1))
 
 
+def test_bias_of_means_is_by_channel(tmp_path: Path) -> None:
+    nodes = [
+        node("GlobalAveragePool", "x", "g"),
+        node("Conv", "g w", "c"),
+        node("Add", "c some", "a"),
+        node("Flatten", "a", "f"),
+        node("Gemm", "f fc.weight", "y", transB=1),
+    ]
+    tensors = {"w": array(4, 4, 1, 1), "some": array(4, 1, 1), "fc.weight": array(3, 4)}
+    layers = from_onnx(file_of(tmp_path / "a.onnx", nodes, tensors)).network.layers
+    assert [type(each).__name__ for each in layers] == ["GlobalAveragePooling", "Dense", "Dense"]
+
+
 def test_units_of_flattened_maps_have_factors(tmp_path: Path) -> None:
     nodes = [
         node("Flatten", "x", "f"),
