@@ -162,7 +162,7 @@ def test_frozen_normalisation_stays_frozen(tmp_path: Path) -> None:
 
 NETWORKS = [
     *("cifar-quick", "squeezenet-1.1", "resnet-18"),
-    *("mobilenet-v2", "regnet-y-400mf", "densenet-121"),
+    *("mobilenet-v2", "regnet-y-400mf", "densenet-121", "shufflenet-v2-0.5"),
 ]
 
 
