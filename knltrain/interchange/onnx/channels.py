@@ -79,11 +79,13 @@ def _slice(node: Node, reading: Reading) -> None:
     dims = value.dims(reading.graph.images[0])
     starts, ends = reading.numbers(node, "starts", 1), reading.numbers(node, "ends", 2)
     axes, steps = reading.numbers(node, "axes", 3), reading.numbers(node, "steps", 4)
-    assert starts is not None
-    assert ends is not None
+    starts, ends = starts or [], ends or []
     axes = list(range(len(starts))) if axes is None else axes
+    steps = steps or [1] * len(axes)
+    if len({*map(len, (starts, ends, axes, steps))}) != 1:
+        raise node.refused(f"starts {starts}, ends {ends}, axes {axes}, expected as many of each")
     bounds = [(0, size) for size in dims]
-    for axis, first, last, step in zip(axes, starts, ends, steps or [1] * len(axes), strict=True):
+    for axis, first, last, step in zip(axes, starts, ends, steps, strict=True):
         if step != 1 or not -len(dims) <= axis < len(dims):
             raise node.refused(f"axis {axis} by steps of {step}, expected steps of 1")
         bounds[axis] = slice(first, last).indices(dims[axis])[:2]
@@ -133,7 +135,9 @@ def _pad(node: Node, reading: Reading) -> None:
     value, mode = reading.value(node, 0, "map"), node.settings.get("mode", "constant")
     pads, given = reading.numbers(node, "pads", 1), reading.constant(node, 2)
     axes = reading.numbers(node, "axes", 3) or [0, 1, 2, 3]
-    number = float(node.settings.get("value", 0.0) if given is None else given.item())
+    if given is not None and given.size != 1:
+        raise node.refused(f"values of shape {given.shape}, expected one number")
+    number = float(node.settings.get("value", 0.0) if given is None else given.ravel()[0])
     if mode != "constant" or not (number == 0 or number <= Padding("", lowest=True).value):
         raise node.refused(f"mode '{mode}' with {number}, expected 'constant' with 0 or -inf")
     found = dict.fromkeys(range(4), (0, 0))

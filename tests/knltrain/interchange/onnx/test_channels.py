@@ -139,6 +139,11 @@ def test_units_of_flattened_maps_have_factors(tmp_path: Path) -> None:
         ([node("PRelu", "x maps", "m")], r"slopes of shape \(4, 6, 6\), expected one number"),
         ([node("Slice", "x first end second", "m")], "expected one of channels alone"),
         ([node("Slice", "x first end first second", "m")], "steps of 2, expected steps of 1"),
+        (
+            [node("Slice", "x first two first", "m")],
+            r"starts \[1\], ends \[2, 3\], axes \[1\], exp",
+        ),
+        ([node("Pad", "x sides four", "m")], r"values of shape \(4,\), expected one number"),
         ([node("Slice", "x second first first", "m")], "channels 2 to 1, expected one or more"),
         ([node("Split", "x", "m", axis=2, num_outputs=1)], "axis = 2, expected 1, the channels"),
         ([node("Transpose", "x", "m", perm=[0, 1, 3, 2])], r"perm = \[0, 1, 3, 2\] of shape \(2"),
