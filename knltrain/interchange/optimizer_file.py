@@ -21,6 +21,14 @@ from knltrain.network.parameters import ParameterVector
 from knltrain.vectors import FloatArray
 
 _OPTIMIZER: Final = "optimizer"
+VECTORS: Final[Mapping[str, tuple[str, ...]]] = {
+    "sgd": ("velocity",),
+    "adagrad": ("squared_gradients",),
+    "rmsprop": ("squared_gradients",),
+    "adadelta": ("squared_gradients", "squared_steps"),
+    "adam": ("first_moment", "second_moment"),
+}
+"""Optimizer -> the vectors of its state, in the order of Caffe's history."""
 
 
 @final
@@ -61,6 +69,13 @@ def read_optimizer_file(path: Path, network: Network) -> OptimizerVectors:
             "`knltrain import-caffe --solverstate`"
         )
     where = f"train.optimizer_state = '{path}'"
+    given, optimizer = {key.partition(":")[0] for key in tensors}, metadata[_OPTIMIZER]
+    if given != set(VECTORS.get(optimizer, ())):
+        known = {name: list(states) for name, states in VECTORS.items()}
+        raise NetworkError(
+            f"{where} has the vectors {sorted(given)} of optimizer '{optimizer}': expected "
+            f"{known.get(optimizer) or known}"
+        )
     trained = {spec.name: spec for spec in network.parameters if not spec.is_statistic}
     vectors: dict[str, ParameterVector] = {}
     for key, values in tensors.items():
@@ -79,7 +94,7 @@ def read_optimizer_file(path: Path, network: Network) -> OptimizerVectors:
                 f"{where} lacks {state}:{missing[0]}: expected all parameters of network "
                 f"'{network.name}'"
             )
-    return OptimizerVectors(metadata[_OPTIMIZER], vectors)
+    return OptimizerVectors(optimizer, vectors)
 
 
 def _finite(values: FloatArray, where: str) -> FloatArray:

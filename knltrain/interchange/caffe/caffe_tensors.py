@@ -18,8 +18,9 @@ _STATISTICS: Final = 3
 def tensors_of(layers: Iterable[CaffeLayer], file: str) -> dict[str, FloatArray]:
     """Weights and biases; statistics of a BatchNorm, with scale and shift of the Scale behind it.
 
-    A BatchNorm without a Scale has scale 1 and shift 0. A Scale elsewhere, and a Bias, are those of
-    a convolution. Raises NetworkError for a BatchNorm with other arrays; `file` names the file.
+    A BatchNorm without a Scale has scale 1 and shift 0. A Scale elsewhere is factors alone; with a
+    bias, and so a Bias, it is a convolution. Raises NetworkError for a BatchNorm with other arrays;
+    `file` names the file.
     """
     found: dict[str, FloatArray] = {}
     normalised: dict[str, str] = {}
@@ -31,6 +32,8 @@ def tensors_of(layers: Iterable[CaffeLayer], file: str) -> dict[str, FloatArray]
             before = next((normalised.pop(each, None) for each in layer.bottoms), None)
             if before is not None and layer.kind == "Scale":
                 found |= _named(before, ("scale", "shift"), layer.blobs)
+            elif layer.kind == "Scale" and len(layer.blobs) == 1:
+                found |= _named(layer.name, ("scale",), layer.blobs)
             else:
                 found |= _by_channel(layer)
         elif layer.kind == "PReLU":

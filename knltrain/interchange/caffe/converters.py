@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from knltrain.interchange.caffe.channels import shuffle, slices
 from knltrain.interchange.caffe.factors import axpy, bias, scale
 from knltrain.interchange.caffe.fillers import constant, multipliers
 from knltrain.interchange.caffe.losses import (
@@ -42,7 +43,8 @@ def _prelu(layer: NetLayer, walk: Walk) -> None:
     (factors,) = multipliers(layer, walk, 1)
     slope = constant(told.message("filler"), 0.25 if told.line_of("filler") is None else 0.0)
     ours = PReLU(layer.name, told.flag("channel_shared", False), slope, factors)
-    walk.add(layer, ours, (layer.only(),))
+    blob = layer.only()
+    walk.add(layer, ours, (blob if ours.shared else walk.unflattened(layer, blob),))
 
 
 def _clip(layer: NetLayer, walk: Walk) -> None:
@@ -80,14 +82,22 @@ def _dropout(layer: NetLayer, walk: Walk) -> None:
 def _concat(layer: NetLayer, walk: Walk) -> None:
     told = layer.message.message("concat_param")
     axis = told.whole("axis", told.whole("concat_dim", 1))
-    if axis != 1 or any(blob.flat or len(blob.shape) != 3 for blob in layer.inputs):
-        raise layer.refused("Concat: expected axis 1, the channels of feature maps")
+    if axis != 1 or len({blob.source for blob in layer.inputs}) < len(layer.inputs):
+        raise layer.refused(
+            f"Concat of {list(layer.bottoms)} along axis {axis}: expected different blobs, and "
+            "axis 1, the channels",
+            told.line_of("axis"),
+        )
     _check_merged(layer)
-    walk.add(layer, Concatenation(layer.name), layer.inputs)
+    blobs = [walk.unflattened(layer, blob) for blob in layer.inputs]
+    walk.add(layer, Concatenation(layer.name), blobs)
 
 
 def _eltwise(layer: NetLayer, walk: Walk) -> None:
-    """A sum of blobs, each times a factor; one of n as n - 1 sums of two."""
+    """A sum of blobs, each times a factor; one of n as n - 1 sums of two.
+
+    A blob that is there twice has the sum of its factors.
+    """
     told = layer.message.message("eltwise_param")
     kind = told.choice("operation", "SUM", _ELTWISE)
     if kind != "SUM":
@@ -102,11 +112,18 @@ def _eltwise(layer: NetLayer, walk: Walk) -> None:
         )
     told.flag("stable_prod_grad", True)
     _check_merged(layer)
+    summed: dict[str, float] = {}
+    for blob, factor in zip(layer.inputs, factors, strict=True):
+        summed[blob.source] = summed.get(blob.source, 0.0) + factor
+    blobs = {blob.source: blob for blob in layer.inputs}
+    if len(blobs) == 1:
+        walk.add(layer, Affine(layer.name, sum(summed.values())), layer.inputs[:1])
+        return
     total, *others = (
         blob
         if factor == 1
         else walk.add_hidden(layer, Affine(f"{layer.name}/factor{place}", factor), (blob,))
-        for place, (blob, factor) in enumerate(zip(layer.inputs, factors, strict=True), 1)
+        for place, (blob, factor) in enumerate(zip(blobs.values(), summed.values(), strict=True), 1)
     )
     for place, blob in enumerate(others[:-1], 1):
         total = walk.add_hidden(layer, Addition(f"{layer.name}/{place}"), (total, blob))
@@ -124,11 +141,9 @@ def _power(layer: NetLayer, walk: Walk) -> None:
 
 
 def _check_merged(layer: NetLayer) -> None:
-    sources = [blob.source for blob in layer.inputs]
-    if len(sources) < 2 or len(set(sources)) < len(sources) or len(layer.tops) != 1:
+    if len(layer.inputs) < 2 or len(layer.tops) != 1:
         raise layer.refused(
-            f"{layer.kind} of {list(layer.bottoms)}: expected two or more different blobs, and one "
-            "top"
+            f"{layer.kind} of {list(layer.bottoms)}: expected two or more blobs, and one top"
         )
     for blob in layer.inputs:
         layer.check_values(blob)
@@ -172,9 +187,11 @@ CONVERTERS: Final[dict[str, Converter]] = {
     "Power": _power,
     "ReLU": _relu,
     "Scale": scale,
+    "ShuffleChannel": shuffle,
     "Sigmoid": _activation("sigmoid", "sigmoid_param"),
     "SigmoidCrossEntropyLoss": sigmoid_loss,
     "Silence": _silence,
+    "Slice": slices,
     "Softmax": softmax,
     "SoftmaxWithLoss": softmax_loss,
     "Split": _identity,

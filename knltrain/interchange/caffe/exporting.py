@@ -24,7 +24,7 @@ from knltrain.interchange.caffe.wire_writing import (
     size_of,
     text_field,
 )
-from knltrain.network.layers import IMAGES, ChannelProduct, Layer
+from knltrain.network.layers import IMAGES, ChannelProduct, Dense, Flatten, Layer
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 
@@ -32,7 +32,7 @@ _LARGEST_FILE: Final = (1 << 31) - 1
 """Of a message of protocol buffers."""
 _NAME, _TYPE, _BOTTOM, _TOP, _BLOBS = 1, 2, 3, 4, 7
 """Numbers of a layer's fields."""
-_WORDS: Final = ("operation", "pool", "round_mode")
+_WORDS: Final = ("norm_region", "operation", "pool", "round_mode")
 """Settings whose values are words of an enumeration, without quotes."""
 
 
@@ -51,7 +51,7 @@ class _CaffeLayer:
     name: str
     form: Form
     bottoms: tuple[str, ...]
-    top: str
+    tops: tuple[str, ...]
 
 
 def caffe_files(
@@ -64,7 +64,7 @@ def caffe_files(
     """
     layers, notes = _layers_of(network, parameters, for_opencv)
     height, width, channels = network.input_shape
-    taken = {layer.top for layer in layers}
+    taken = {top for layer in layers for top in layer.tops}
     text = [f"name: {json.dumps(network.name)}"]
     shape = " ".join(f"dim: {size}" for size in (1, channels, height, width))
     data = _free("data", taken)
@@ -92,6 +92,7 @@ def _layers_of(
     found: list[_CaffeLayer] = []
     notes: list[str] = []
     refusals: list[str] = []
+    unread: list[str] = []
     for layer in ours:
         bottoms = tuple(blobs[name] for name in network.inputs_of(layer))
         try:
@@ -104,16 +105,22 @@ def _layers_of(
         blobs[layer.name] = layer.name if forms else bottoms[0]
         for form in forms:
             name = _free(layer.name + form.suffix, taken) if form.suffix else layer.name
-            found.append(_CaffeLayer(name, form, bottoms, layer.name))
+            tops = [_free(layer.name + each, taken) if each else layer.name for each in form.tops]
+            taken |= {*tops, name}
+            unread += (top for top in tops if top != layer.name)
+            found.append(_CaffeLayer(name, form, bottoms, tuple(tops)))
             bottoms = (layer.name,)
             if form.note and not opencv:
                 notes.append(f"layer '{layer.name}': {form.note}; others refuse it")
     if refusals:
         raise NetworkError("\n".join(refusals))
+    if unread:
+        silence = _free("silence", taken)
+        found.append(_CaffeLayer(silence, Form("Silence"), tuple(unread), ()))
     if len(network.output_shape) == 1:
         end = _free("prob", {each.name for each in found})
         logits = blobs[network.outputs[0].layer]
-        found.append(_CaffeLayer(end, Form("Softmax"), (logits,), end))
+        found.append(_CaffeLayer(end, Form("Softmax"), (logits,), (end,)))
     return found, notes
 
 
@@ -136,8 +143,8 @@ def _is_flat(network: Network, name: str) -> bool:
         layer = layers[name]
         (before, *_) = network.inputs_of(layer)
         if network.shape_of(before) != network.shape_of(name):
-            return type(layer).__name__ == "Dense"
-        if type(layer).__name__ == "Dense":
+            return isinstance(layer, Dense | Flatten)
+        if isinstance(layer, Dense):
             return True
         name = before
     return False
@@ -152,8 +159,9 @@ def _free(name: str, taken: Iterable[str]) -> str:
 
 
 def _layer_text(layer: _CaffeLayer) -> str:
-    bottoms = " ".join(f'bottom: "{name}"' for name in layer.bottoms)
-    head = f'layer {{ name: "{layer.name}" type: "{layer.form.kind}" {bottoms} top: "{layer.top}"'
+    blobs = [f'bottom: "{name}"' for name in layer.bottoms]
+    blobs += [f'top: "{name}"' for name in layer.tops]
+    head = f'layer {{ name: "{layer.name}" type: "{layer.form.kind}" {" ".join(blobs)}'
     if layer.form.settings is None:
         return f"{head} }}"
     return f"{head}\n  {layer.form.message} {{ {' '.join(_told(layer.form.settings))} }} }}"
@@ -166,14 +174,17 @@ def _told(settings: Settings) -> Iterator[str]:
         elif isinstance(value, str) and key not in _WORDS:
             yield f"{key}: {json.dumps(value)}"
         else:
-            yield f"{key}: {value}"
+            yield from (
+                f"{key}: {each}" for each in (value if isinstance(value, list) else [value])
+            )
 
 
 def _layer_message(layer: _CaffeLayer) -> Parts:
     parts = [*text_field(_NAME, layer.name), *text_field(_TYPE, layer.form.kind)]
     for name in layer.bottoms:
         parts += text_field(_BOTTOM, name)
-    parts += text_field(_TOP, layer.top)
+    for name in layer.tops:
+        parts += text_field(_TOP, name)
     for blob in layer.form.blobs:
         parts += message_field(_BLOBS, blob_message(blob))
     return parts

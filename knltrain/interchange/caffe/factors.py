@@ -14,6 +14,7 @@ from knltrain.network.layers import (
     Addition,
     BatchNormalisation,
     ChannelProduct,
+    ChannelScale,
     Convolution,
     Multipliers,
 )
@@ -24,29 +25,27 @@ _KEPT: Final = Multipliers(0.0, 0.0)
 def scale(layer: NetLayer, walk: Walk) -> None:
     """Factors of a blob, or trained ones: of a batch normalisation, or alone.
 
-    Alone it is a convolution of 1x1, a group for each channel.
+    Alone with a bias it is a convolution of 1x1, a group for each channel.
     """
     told = layer.message.message("scale_param")
     if len(layer.bottoms) == 2:
         _check_factors(layer, told)
         walk.add(layer, ChannelProduct(layer.name), _maps_and_factors(layer, *layer.inputs))
         return
-    blob = layer.only(is_map=True)
+    has_bias = told.flag("bias_term", False)
+    blob = layer.only(is_map=has_bias)
     _check_channels(layer, told)
     before = next((each for each in reversed(walk.layers) if each.name == blob.source), None)
     if isinstance(before, BatchNormalisation) and before.scale_multipliers == _KEPT:
         scale_of_norm(layer, walk, before)
         return
-    has_bias = told.flag("bias_term", False)
     factors = multipliers(layer, walk, 1 + has_bias)
-    ours = _by_channel(
-        layer,
-        blob,
-        constant(told.message("filler"), 1.0),
-        constant(told.message("bias_filler")) if has_bias else None,
-        factors[0],
-        factors[-1],
-    )
+    value = constant(told.message("filler"), 1.0)
+    if not has_bias:
+        scaled = ChannelScale(layer.name, value, factors[0])
+        walk.add(layer, scaled, (walk.unflattened(layer, blob),))
+        return
+    ours = _by_channel(layer, blob, value, constant(told.message("bias_filler")), *factors)
     walk.add(layer, ours, (blob,))
 
 
@@ -112,7 +111,7 @@ def _by_channel(
     layer: NetLayer,
     blob: Blob,
     factor: float,
-    summand: float | None,
+    summand: float,
     factor_multipliers: Multipliers,
     summand_multipliers: Multipliers,
 ) -> Convolution:
@@ -123,9 +122,8 @@ def _by_channel(
         channels,
         1,
         groups=channels,
-        bias=summand is not None,
         initialiser=f"constant:{factor!r}",
-        bias_value=summand or 0.0,
+        bias_value=summand,
         weights_multipliers=factor_multipliers,
-        bias_multipliers=summand_multipliers if summand is not None else Multipliers(),
+        bias_multipliers=summand_multipliers,
     )

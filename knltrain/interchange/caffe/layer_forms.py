@@ -18,22 +18,29 @@ from knltrain.network.layers import (
     AveragePooling,
     BatchNormalisation,
     ChannelProduct,
+    ChannelScale,
+    ChannelShuffle,
+    ChannelSlice,
     Concatenation,
     Convolution,
     Dense,
     Dropout,
+    Flatten,
     GlobalAveragePooling,
     Layer,
     LocalResponseNormalisation,
     MaxPooling,
     Pair,
+    PReLU,
     ReLU,
     Shape,
     StochasticDepth,
+    WithinChannelNormalisation,
 )
 from knltrain.vectors import FloatArray
 
-Settings: TypeAlias = "Mapping[str, int | float | bool | str]"
+Settings: TypeAlias = "Mapping[str, int | float | bool | str | list[int]]"
+"""A list is a field that is repeated."""
 Views: TypeAlias = Mapping[str, FloatArray]
 """A layer's parameters by role: "weights", "bias", ..."""
 
@@ -44,6 +51,7 @@ class Form:
     """A layer of Caffe: its type, the message of its settings, and its arrays.
 
     `note` says which Caffe alone reads it. A `suffix` makes it another layer behind that of ours.
+    `tops` are suffixes, too: nothing reads those that are not empty.
     """
 
     kind: str
@@ -52,6 +60,7 @@ class Form:
     blobs: tuple[FloatArray, ...] = ()
     suffix: str = ""
     note: str = ""
+    tops: tuple[str, ...] = ("",)
 
 
 _RELU6: Final = 6.0
@@ -158,6 +167,23 @@ def _local_response(
     return (Form("LRN", "lrn_param", settings),)
 
 
+def _within_channel(
+    layer: WithinChannelNormalisation, _inputs: tuple[Shape, ...], _views: Views
+) -> tuple[Form, ...]:
+    settings = {"local_size": layer.size, "alpha": layer.alpha, "beta": layer.beta}
+    return (Form("LRN", "lrn_param", {"norm_region": "WITHIN_CHANNEL", **settings}),)
+
+
+def _parametric_rectifier(
+    layer: PReLU, _inputs: tuple[Shape, ...], views: Views
+) -> tuple[Form, ...]:
+    """A shared slope is a blob without axes."""
+    if not layer.shared:
+        return (Form("PReLU", blobs=(views["slopes"],)),)
+    slope = views["slopes"].reshape(())
+    return (Form("PReLU", "prelu_param", {"channel_shared": True}, (slope,)),)
+
+
 def _rectifier(layer: ReLU, _inputs: tuple[Shape, ...], _views: Views) -> tuple[Form, ...]:
     if layer.ceiling == math.inf:
         settings = {"negative_slope": layer.slope} if layer.slope else None
@@ -234,6 +260,30 @@ def _channel_product(
     return (Form("Scale", "scale_param", {"axis": 0}),)
 
 
+def _channel_scale(
+    _layer: ChannelScale, _inputs: tuple[Shape, ...], views: Views
+) -> tuple[Form, ...]:
+    return (Form("Scale", "scale_param", {"bias_term": False}, (views["scale"],)),)
+
+
+def _channel_shuffle(
+    layer: ChannelShuffle, _inputs: tuple[Shape, ...], _views: Views
+) -> tuple[Form, ...]:
+    note = "ShuffleChannel is of ShuffleNet's Caffe"
+    settings = {"group": layer.groups}
+    return (Form("ShuffleChannel", "shuffle_channel_param", settings, note=note),)
+
+
+def _channel_slice(
+    layer: ChannelSlice, inputs: tuple[Shape, ...], _views: Views
+) -> tuple[Form, ...]:
+    """The channels before and behind it are tops, too."""
+    channels = inputs[0][-1]
+    points = [each for each in (layer.first, layer.last) if 0 < each < channels]
+    tops = ["/before"] * (layer.first > 0) + [""] + ["/behind"] * (layer.last < channels)
+    return (Form("Slice", "slice_param", {"slice_point": points}, tops=tuple(tops)),)
+
+
 _FORMS: Final[Mapping[type[Layer], Callable[[Any, tuple[Shape, ...], Views], tuple[Form, ...]]]] = {
     Activation: _activation,
     Addition: lambda *_: (Form("Eltwise", "eltwise_param", {"operation": "SUM"}),),
@@ -241,15 +291,21 @@ _FORMS: Final[Mapping[type[Layer], Callable[[Any, tuple[Shape, ...], Views], tup
     AveragePooling: _pooling,
     BatchNormalisation: _batch_normalisation,
     ChannelProduct: _channel_product,
+    ChannelScale: _channel_scale,
+    ChannelShuffle: _channel_shuffle,
+    ChannelSlice: _channel_slice,
     Concatenation: lambda *_: (Form("Concat"),),
     Convolution: _convolution,
     Dense: _dense,
     Dropout: _dropout,
+    Flatten: lambda *_: (Form("Flatten"),),
     GlobalAveragePooling: lambda *_: (
         Form("Pooling", "pooling_param", {"pool": "AVE", "global_pooling": True}),
     ),
     LocalResponseNormalisation: _local_response,
     MaxPooling: _pooling,
+    PReLU: _parametric_rectifier,
     ReLU: _rectifier,
     StochasticDepth: lambda *_: (),
+    WithinChannelNormalisation: _within_channel,
 }

@@ -59,8 +59,6 @@ REFUSED: Final[dict[str, Converter]] = {
             "Reduction",
             "Reshape",
             "SPP",
-            "ShuffleChannel",
-            "Slice",
             "Tile",
         ],
         _refusal(_OTHER_FORM),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, final
+from typing import final
 
 import numpy as np
 
@@ -14,20 +14,12 @@ from knltrain.interchange.caffe.caffemodel import read_blob, read_content
 from knltrain.interchange.caffe.net import CaffeNet
 from knltrain.interchange.caffe.walk import Learnable
 from knltrain.interchange.caffe.wire_format import message_of, text_of, varints, wire_fields
-from knltrain.interchange.optimizer_file import OptimizerVectors
+from knltrain.interchange.optimizer_file import VECTORS, OptimizerVectors
 from knltrain.network.layers import ParameterSpec
 from knltrain.network.parameters import ParameterVector
 from knltrain.vectors import FloatArray
 
 _ITERATION, _LEARNED_NET, _HISTORY = 1, 2, 3
-VECTORS: Final[Mapping[str, tuple[str, ...]]] = {
-    "sgd": ("velocity",),
-    "adagrad": ("squared_gradients",),
-    "rmsprop": ("squared_gradients",),
-    "adadelta": ("squared_gradients", "squared_steps"),
-    "adam": ("first_moment", "second_moment"),
-}
-"""Optimizer -> the vectors of its state, in the order of Caffe's history."""
 
 
 @final

@@ -6,6 +6,7 @@ what was written last. What cannot be kept is collected, so that all of it is to
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from knltrain.errors import KnltrainError
 from knltrain.interchange.caffe.message import Message
 from knltrain.interchange.caffe.net_layer import Blob, DataSource, MapShape, NetLayer, NetOutput
 from knltrain.network.graph import LAYER_NAME
-from knltrain.network.layers import IMAGES, Layer
+from knltrain.network.layers import IMAGES, Flatten, Layer
 
 _WITHOUT_EFFECT: Final = {
     "engine": "knltrain chooses its kernels itself",
@@ -115,6 +116,15 @@ class Walk:
         self.numbers[ours.name] = list(layer.message.told_numbers())
         is_flat = inputs[0].flat and shape == inputs[0].shape
         return Blob(ours.name, shape, layer.message.line, flat=is_flat)
+
+    def unflattened(self, layer: NetLayer, blob: Blob) -> Blob:
+        """A blob that Caffe has flattened as a vector, whose units the layer tells apart."""
+        if not blob.flat or len(blob.shape) == 1:
+            return replace(blob, flat=False)
+        ours = Flatten(f"{blob.source}/flat", (blob.source,))
+        if ours in self.layers:
+            return replace(blob, source=ours.name, shape=(math.prod(blob.shape),), flat=False)
+        return self.add_hidden(layer, ours, (replace(blob, flat=False),))
 
     def scale(self, layer: NetLayer, before: Layer, ours: Layer) -> None:
         """Replace the layer that is a layer's only input by one that does the layer's work, too."""

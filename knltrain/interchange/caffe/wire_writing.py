@@ -49,8 +49,10 @@ def size_of(parts: Sequence[bytes | memoryview]) -> int:
 
 
 def blob_message(values: FloatArray) -> Parts:
-    """A `BlobProto` of an array, float32."""
+    """A `BlobProto` of an array, float32; one without axes, a number, has no shape."""
     shape = b"".join(map(varint, values.shape))
     data = np.ascontiguousarray(values, "<f4").reshape(-1).data.cast("B")
     dimensions = message_field(_DIMENSIONS, [shape])
+    if not values.ndim:
+        return message_field(_DATA, [data])
     return [*message_field(_SHAPE, dimensions), *message_field(_DATA, [data])]

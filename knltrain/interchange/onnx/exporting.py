@@ -41,7 +41,7 @@ def onnx_file(network: Network, parameters: ParameterVector) -> bytes:
             f"{_LARGEST_FILE:,}, the limit of a file of ONNX"
         )
     height, width, channels = network.input_shape
-    module = to_torch(network, parameters).eval()
+    module = _with_means(to_torch(network, parameters).eval())
     example = torch.zeros((_IMAGES, channels, height, width), dtype=torch.float32, device="cpu")
     with _quiet():
         program = torch.onnx.export(
@@ -64,6 +64,23 @@ def onnx_file(network: Network, parameters: ParameterVector) -> bytes:
     clean(proto.graph)
     content: bytes = proto.SerializeToString()
     return content
+
+
+class _Mean(torch.nn.Module):
+    def forward(self, maps: torch.Tensor) -> torch.Tensor:
+        return maps.mean((2, 3), keepdim=True)
+
+
+def _with_means(module: torch.nn.Module) -> torch.nn.Module:
+    """A module whose global poolings are means.
+
+    The exporter writes those of channels last, as behind a layer normalisation, as a Gather.
+    """
+    for parent in list(module.modules()):
+        for name, child in parent.named_children():
+            if isinstance(child, torch.nn.AdaptiveAvgPool2d) and child.output_size in (1, (1, 1)):
+                setattr(parent, name, _Mean())
+    return module
 
 
 @contextmanager

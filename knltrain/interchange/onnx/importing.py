@@ -9,11 +9,13 @@ from typing import final
 import numpy as np
 
 from knltrain.errors import NetworkError
+from knltrain.interchange.onnx.channels import CHANNELS
 from knltrain.interchange.onnx.comparison import check_same
 from knltrain.interchange.onnx.graph import read_graph
 from knltrain.interchange.onnx.operators import OPERATORS
 from knltrain.interchange.onnx.reading import Reading
 from knltrain.interchange.onnx.windows import WINDOWS
+from knltrain.interchange.torch_terms.padding import without_paddings
 from knltrain.network.graph import Output
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
@@ -40,7 +42,7 @@ def from_onnx(path: str | Path, name: str | None = None) -> OnnxNetwork:
     reading = Reading(graph)
     try:
         for node in graph.nodes:
-            readers = {**OPERATORS, **WINDOWS}
+            readers = {**OPERATORS, **WINDOWS, **CHANNELS}
             if reading.fold(node):
                 continue
             if node.kind not in readers:
@@ -71,4 +73,6 @@ def _network(reading: Reading, name: str) -> Network:
         )
     _, channels, height, width = reading.graph.images
     shape = (height, width, channels)
-    return Network(name or "onnx", shape, tuple(reading.needed(end.layer)), (Output(end.layer),))
+    outputs = (Output(end.layer),)
+    layers = without_paddings(reading.needed(end.layer), outputs)
+    return Network(name or "onnx", shape, layers, outputs)

@@ -10,12 +10,14 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from knltrain.interchange.onnx.graph import Node
-from knltrain.interchange.onnx.reading import Form, Reading, Value
+from knltrain.interchange.onnx.reading import EVERY, Form, Reading, Value
 from knltrain.network.layers import (
     Activation,
     Addition,
     Affine,
     ChannelProduct,
+    ChannelScale,
+    ChannelShuffle,
     Concatenation,
     Convolution,
     Dense,
@@ -87,7 +89,7 @@ def _dropout(node: Node, reading: Reading) -> None:
 def _concat(node: Node, reading: Reading) -> None:
     if node.settings["axis"] not in (1, -3):
         raise node.refused(f"axis = {node.settings['axis']}, expected 1, the channels")
-    values = [reading.value(node, place, "map") for place in range(len(node.inputs))]
+    values = [reading.value(node, place, "map", "vector") for place in range(len(node.inputs))]
     if len(values) == 1:
         reading.same(node, values[0])
         return
@@ -124,15 +126,16 @@ def _refuse_two(node: Node) -> None:
 
 
 def _vector(node: Node, reading: Reading, value: Value, number: Any) -> None:
-    """A sum with a constant vector: the bias of a layer that has none."""
+    """A sum with a constant vector is the bias of a layer that has none, a product a factor."""
+    if node.kind == "Mul":
+        _factors(node, reading, reading.unflattened(value), number)
+        return
     layer = reading.layers.get(value.layer)
-    wanted = (value.shape[-1], 1, 1) if value.form == "map" else (value.shape[-1],)
-    shape = number.shape[1:] if number.shape[:1] == (1,) and number.ndim > len(wanted) else None
     if (
         node.kind != "Add"
         or not isinstance(layer, (Convolution, Dense))
         or layer.bias
-        or (shape or number.shape) != wanted
+        or not value.is_by_channel(number.shape)
         or reading.readers_of(layer.name)
     ):
         raise node.refused(
@@ -142,6 +145,16 @@ def _vector(node: Node, reading: Reading, value: Value, number: Any) -> None:
     reading.layers[layer.name] = replace(layer, bias=True)
     reading.tensors[f"{layer.name}.bias"] = number
     reading.same(node, value)
+
+
+def _factors(node: Node, reading: Reading, value: Value, number: Any) -> None:
+    if not value.is_by_channel(number.shape):
+        raise node.refused(
+            f"a constant of shape {number.shape}, expected one number, or one for each channel"
+        )
+    name = reading.name_of(node, int(node.inputs[0] in reading.values))
+    reading.add(node, ChannelScale(name), (value,), value.form)
+    reading.tensors[f"{name}.scale"] = number
 
 
 def _sum(node: Node, reading: Reading) -> None:
@@ -193,17 +206,31 @@ _OF_TWO: Final[Mapping[str, Reader]] = {"Add": _sum, "Mul": _product}
 
 
 def _identity(node: Node, reading: Reading) -> None:
-    reading.same(node, reading.value(node, 0))
+    reading.same(node, reading.value(node, 0, *EVERY))
 
 
 def _shaped(node: Node, reading: Reading) -> None:
-    """Flatten, Reshape, Squeeze, Unsqueeze, Slice: nothing but another form of the same values."""
-    value = reading.value(node, 0)
+    """Flatten, Reshape, Squeeze, Unsqueeze: nothing but another form of the same values.
+
+    Maps in groups that are shuffled become maps by a ChannelShuffle.
+    """
+    value = reading.value(node, 0, *EVERY)
     dims = value.dims(reading.graph.images[0])
     found = _target(node, reading, dims)
     if found == dims:
         reading.same(node, value)
         return
+    if value.form in ("shuffled", "map last"):
+        if value.form == "shuffled" and found == replace(value, form="map").dims(dims[0]):
+            reading.add(node, ChannelShuffle(reading.name_of(node), value.groups), (value,))
+            return
+        raise node.refused(f"from shape {dims} to {found}, expected to shuffle groups of channels")
+    groups = found[1] if len(found) == len(dims) + 1 else 0
+    if value.form == "map" and groups > 0 and value.shape[-1] % groups == 0:
+        grouped = replace(value, form="groups", groups=groups)
+        if grouped.dims(dims[0]) == found:
+            reading.same(node, grouped)
+            return
     forms: tuple[Form, ...] = ("vector", "line", "mean")
     for form in ("map", "flat") if len(value.shape) == 3 else forms:
         other = replace(value, form=form)
@@ -238,7 +265,7 @@ def _softmax(node: Node, reading: Reading) -> None:
 
 OPERATORS: Final[Mapping[str, Reader]] = {
     **dict.fromkeys(("Add", "Sub", "Mul", "Div"), _arithmetic),
-    **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Slice"), _shaped),
+    **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _shaped),
     **dict.fromkeys(("Softmax", "LogSoftmax"), _softmax),
     "Clip": _clip,
     "Concat": _concat,

@@ -6,16 +6,25 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeAlias, final
+from typing import Any, Final, Literal, TypeAlias, final, get_args
 
 import numpy as np
 
 from knltrain.interchange.onnx.graph import Array, Graph, Node
 from knltrain.network.graph import ancestors
-from knltrain.network.layers import IMAGES, Layer, Shape
+from knltrain.network.layers import IMAGES, Flatten, Layer, Shape
 
-Form: TypeAlias = Literal["map", "mean", "line", "flat", "vector"]
-"""Of a value: a map (N,C,H,W), a map as (N,CHW); a vector (N,C), as (N,C,1,1) or (N,C,1)."""
+Form: TypeAlias = Literal[
+    "map", "map last", "flat", "groups", "shuffled", "vector", "mean", "mean last", "line"
+]
+"""Of a value: a map (N,C,H,W), as (N,H,W,C), as (N,CHW), in groups (N,g,C/g,H,W), or these shuffled
+(N,C/g,g,H,W); a vector (N,C), as (N,C,1,1), as (N,1,1,C) or as (N,C,1)."""
+
+EVERY: Final[tuple[Form, ...]] = get_args(Form)
+_GROUPED: Final = ("groups", "shuffled")
+_LAST: Final = ("map last", "mean last")
+CHANNEL_AXES: Final[Mapping[str, int]] = dict.fromkeys(_LAST, 3)
+"""Form -> the axis of channels, where it is not 1."""
 
 _MOST_CONSTANT: Final = 1 << 28
 """Values of a constant that is computed."""
@@ -25,22 +34,42 @@ _ROLES: Final = re.compile(r"[._/]?(weights?|kernel|bias|scale|W|B)$")
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Outputs of our layer, of that shape of one image (H,W,C) or (units,), in a form."""
+    """Outputs of our layer, of that shape of one image (H,W,C) or (units,), in a form.
+
+    `groups` are those of its channels, where it is in groups.
+    """
 
     layer: str
     shape: Shape
     form: Form
+    groups: int = 1
 
     def dims(self, images: int) -> tuple[int, ...]:
         """Its shape in ONNX."""
         if self.form == "map":
             height, width, channels = self.shape
             return images, channels, height, width
+        if self.form == "map last":
+            return images, *self.shape
+        if self.form in _GROUPED:
+            height, width, channels = self.shape
+            parts = (self.groups, channels // self.groups)
+            return images, *(parts if self.form == "groups" else parts[::-1]), height, width
+        if self.form == "mean last":
+            return images, 1, 1, *self.shape
         if self.form == "mean":
             return images, *self.shape, 1, 1
         if self.form == "line":
             return images, *self.shape, 1
         return images, math.prod(self.shape)
+
+    def is_by_channel(self, shape: tuple[int, ...]) -> bool:
+        """Whether an array of this shape has a number for each channel."""
+        axes = len(self.dims(1)) - CHANNEL_AXES.get(self.form, 1)
+        wanted = (self.shape[-1],) + (1,) * (axes - 1)
+        before = len(shape) - len(wanted)
+        is_broadcast = 0 <= before <= len(self.dims(1)) - axes and set(shape[:before]) <= {1}
+        return self.form not in _GROUPED and is_broadcast and shape[before:] == wanted
 
 
 @final
@@ -65,7 +94,8 @@ class Reading:
         if name not in self.values:
             raise node.refused(f"input '{name}' is a constant, expected what other nodes compute")
         found = self.values[name]
-        if forms and found.form not in forms:
+        forms = forms or tuple(form for form in EVERY if form not in _GROUPED)
+        if found.form not in forms:
             raise node.refused(
                 f"an input of shape {found.dims(self.graph.images[0])}, expected "
                 f"{' or '.join(_TOLD[form] for form in forms)}"
@@ -103,20 +133,34 @@ class Reading:
         return name
 
     def add(
-        self, node: Node, ours: Layer, inputs: Sequence[Value], form: Form | None = None
+        self,
+        node: Node,
+        ours: Layer,
+        inputs: Sequence[Value],
+        form: Form | None = None,
+        output: int = 0,
     ) -> None:
-        """Add a layer that takes `inputs`; its outputs are the node's, in `form`."""
+        """Add a layer that takes `inputs`; its outputs are one of the node's, in `form`."""
         changed: Any = ours
         ours = replace(changed, inputs=tuple(each.layer for each in inputs))
         shape = ours.output_shape(tuple(each.shape for each in inputs))
         self.layers[ours.name] = ours
-        self.values[node.outputs[0]] = Value(
+        self.values[node.outputs[output]] = Value(
             ours.name, shape, form or ("map" if len(shape) == 3 else "vector")
         )
 
     def same(self, node: Node, value: Value) -> None:
         """The node's output is that value, perhaps in another form."""
         self.values[node.outputs[0]] = value
+
+    def unflattened(self, value: Value) -> Value:
+        """A flattened map as a vector, whose units a layer tells apart."""
+        if value.form != "flat":
+            return value
+        ours = Flatten(f"{value.layer}.flat", (value.layer,))
+        while self.layers.setdefault(ours.name, ours) != ours:
+            ours = replace(ours, name=f"{ours.name}_")
+        return Value(ours.name, (math.prod(value.shape),), "vector")
 
     def readers_of(self, layer: str) -> int:
         """How many layers take the outputs of a layer."""
@@ -154,6 +198,10 @@ class Reading:
 _GROWING: Final = ("ConstantOfShape", "Expand", "Tile", "Range")
 _TOLD: Final[Mapping[str, str]] = {
     "map": "maps (N,C,H,W)",
+    "map last": "maps (N,H,W,C)",
+    "groups": "maps (N,groups,C/groups,H,W)",
+    "shuffled": "maps (N,C/groups,groups,H,W)",
+    "mean last": "means (N,1,1,C)",
     "mean": "means (N,C,1,1)",
     "line": "means (N,C,1)",
     "flat": "flattened maps (N,CHW)",

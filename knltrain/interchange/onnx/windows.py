@@ -55,7 +55,15 @@ def _gemm(node: Node, reading: Reading) -> None:
 
 
 def _matmul(node: Node, reading: Reading) -> None:
-    _dense(node, reading, _weights(node, reading, 2).T, None)
+    """Of maps whose channels come last it is a convolution of 1x1."""
+    weights = _weights(node, reading, 2).T
+    value = reading.value(node, 0)
+    if value.form != "map last":
+        _dense(node, reading, weights, None)
+        return
+    name = reading.name_of(node, 1)
+    reading.add(node, Convolution(name, len(weights), 1, bias=False), (value,), value.form)
+    _keep(reading, name, weights[:, :, None, None], None)
 
 
 def _dense(

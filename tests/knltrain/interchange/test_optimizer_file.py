@@ -22,7 +22,7 @@ NETWORK = Network(
 
 
 def _state() -> OptimizerVectors:
-    vectors = {name: ParameterVector(NETWORK) for name in ("first", "second")}
+    vectors = {name: ParameterVector(NETWORK) for name in ("first_moment", "second_moment")}
     for number, vector in enumerate(vectors.values(), 1):
         for spec in NETWORK.parameters:
             if not spec.is_statistic:
@@ -42,18 +42,44 @@ def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
-    tensors = {f"first:{name}": values for name, values in _state().vectors["first"].views.items()}
-    tensors = {name: values for name, values in tensors.items() if "running" not in name}
+    tensors = {
+        f"{name}:{key}": values
+        for name, vector in _state().vectors.items()
+        for key, values in vector.views.items()
+        if "running" not in key
+    }
+    first = {name: values for name, values in tensors.items() if "first" in name}
     whole = {"optimizer": "adam"}
     for changed, metadata, message in (
         ({}, None, "tells no optimizer: expected a file of `knltrain import-caffe"),
-        ({"first:c.bias": np.zeros(4, np.float32)}, whole, r"first:c.bias \(4,\) is no parameter"),
-        ({"first:d.bias": np.zeros(4, np.float32)}, whole, "first:d.bias .* is no parameter"),
-        ({"second:c.bias": np.zeros(3, np.float32)}, whole, "lacks second:c.weights"),
-        ({"first:c.bias": np.full(3, np.nan, np.float32)}, whole, "not finite"),
+        (
+            {"first_moment:c.bias": np.zeros(4, np.float32)},
+            whole,
+            r"first_moment:c.bias \(4,\) is no parameter",
+        ),
+        (
+            {"first_moment:d.bias": np.zeros(4, np.float32)},
+            whole,
+            "first_moment:d.bias .* is no parameter",
+        ),
+        ({"velocity:c.bias": np.zeros(3, np.float32)}, whole, r"vectors \['first_moment', 'sec"),
+        ({}, {"optimizer": "sgd"}, r"of optimizer 'sgd': expected \['velocity'\]"),
+        ({}, {"optimizer": "none"}, r"of optimizer 'none': expected {'sgd': "),
+        ({"first_moment:c.bias": np.full(3, np.nan, np.float32)}, whole, "not finite"),
     ):
         save_file({**tensors, **changed}, path, metadata)
         with pytest.raises(NetworkError, match=f"train.optimizer_state = '{path}'.*{message}"):
+            read_optimizer_file(path, NETWORK)
+    for kept, message in (
+        ({}, r"has the vectors \[\] of optimizer 'adam'"),
+        (first, r"has the vectors \['first_moment'\] of optimizer 'adam': expected \['first_mo"),
+        (
+            {**first, "second_moment:c.bias": np.zeros(3, np.float32)},
+            "lacks second_moment:c.weights",
+        ),
+    ):
+        save_file(kept, path, whole)
+        with pytest.raises(NetworkError, match=message):
             read_optimizer_file(path, NETWORK)
     path.write_bytes(b"no")
     for each in (path, tmp_path / "none"):

@@ -11,6 +11,7 @@ from knltrain.network.layers import (
     Concatenation,
     Dense,
     Dropout,
+    Flatten,
     LocalResponseNormalisation,
     Multipliers,
     PReLU,
@@ -73,6 +74,22 @@ def test_sum_of_three_is_two_sums() -> None:
     assert layers(text)[3:] == (Addition("top/1", ("a", "b")), Addition("top", ("top/1", "c")))
 
 
+def test_blob_that_is_summed_twice_has_both_factors() -> None:
+    one = layer("ReLU", "", "data", "a")
+    assert layers(one + layer("Eltwise", "", "a a"))[1] == Affine("top", 2.0)
+    weighted = layer("Eltwise", "eltwise_param { coeff: 1 coeff: 2 coeff: -3 }", "a b a")
+    assert layers(TWO + weighted)[2:] == (
+        Affine("top/factor1", -2.0, inputs=("a",)),
+        Affine("top/factor2", 2.0, inputs=("b",)),
+        Addition("top", ("top/factor1", "top/factor2")),
+    )
+
+
+def test_slopes_of_flattened_maps_are_those_of_units() -> None:
+    text = layer("Flatten", "", "data", "flat") + layer("PReLU", "", "flat")
+    assert layers(text) == (Flatten("images/flat"), PReLU("top"))
+
+
 def test_factors_of_a_sum_and_of_a_power_layer_are_affine() -> None:
     differing = layer("Eltwise", "eltwise_param { coeff: 1 coeff: -0.5 }", "a b")
     assert layers(TWO + differing)[2:] == (
@@ -107,8 +124,9 @@ def test_split_and_silence_and_softmax_are_no_layers() -> None:
         ),
         (layer("Eltwise", "eltwise_param { coeff: 2 }", "a b"), "1 coeff for 2 bottoms: expected"),
         (layer("Power", "power_param { power: 2 }", "a"), "power: 2 is not there: expected 1"),
-        (layer("Eltwise", "", "a a"), "expected two or more different blobs"),
-        (layer("Concat", "concat_param { axis: 2 }", "a b"), "Concat: expected axis 1"),
+        (layer("Eltwise", "", "a"), r"Eltwise of \['a'\]: expected two or more blobs"),
+        (layer("Concat", "concat_param { axis: 2 }", "a b"), "along axis 2: expected different"),
+        (layer("Concat", "", "a a"), r"Concat of \['a', 'a'\] .*expected different blobs"),
         (layer("Concat", "", "a"), r"Concat of \['a'\]: expected two or more"),
         (layer("Split", "", "a b"), r"Split of \['a', 'b'\]: expected one bottom"),
         (layer("Split", "", ""), r"Split of \[\]: expected one bottom"),

@@ -21,16 +21,22 @@ from knltrain.network.layers import (
     AveragePooling,
     BatchNormalisation,
     ChannelProduct,
+    ChannelScale,
+    ChannelShuffle,
+    ChannelSlice,
     Concatenation,
     Convolution,
     Dense,
     Dropout,
+    Flatten,
     GlobalAveragePooling,
     Layer,
     LocalResponseNormalisation,
     MaxPooling,
+    PReLU,
     ReLU,
     StochasticDepth,
+    WithinChannelNormalisation,
 )
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
@@ -68,6 +74,34 @@ EVERYTHING = Network(
 """With names that an export would give, and a head that is not evaluated."""
 
 
+CHANNELS = Network(
+    "channels",
+    (8, 8, 3),
+    (
+        Convolution("conv", 6, 3),
+        BatchNormalisation("norm"),
+        ChannelScale("scaled"),
+        PReLU("each", initial_slope=0.1),
+        WithinChannelNormalisation("within", 3, 0.5),
+        ChannelSlice("a", 0, 2),
+        ChannelSlice("b", 1, 5, ("within",)),
+        ChannelSlice("all", 0, 6, ("within",)),
+        PReLU("shared", shared=True),
+        Concatenation("joined", ("a", "b", "shared")),
+        ChannelShuffle("shuffled", 3),
+        Flatten("flat"),
+        PReLU("units"),
+        ChannelScale("factors"),
+        ChannelSlice("half", 100, 200),
+        Dense("fc", 7, inputs=("half",)),
+        Concatenation("both", ("half", "fc")),
+        ChannelSlice("last", 90, 107),
+        Dense("out", 4),
+    ),
+)
+"""Layers that tell channels apart, of maps and of vectors."""
+
+
 def _logits(network: Network, parameters: ParameterVector, images: np.ndarray) -> np.ndarray:
     with torch.no_grad():
         found: np.ndarray = to_torch(network, parameters).eval()(torch.from_numpy(images)).numpy()
@@ -93,6 +127,21 @@ def test_own_import_reads_the_same_network_and_every_bit(tmp_path: Path) -> None
     assert np.array_equal(_logits(network, back, images), _logits(EVERYTHING, parameters, images))
 
 
+def test_own_import_computes_the_same_of_layers_of_channels(tmp_path: Path) -> None:
+    parameters = filled(CHANNELS)
+    text, model = written(CHANNELS, parameters, tmp_path)
+    network = import_caffe(text, "a.json").network
+    kept = {"ChannelSlice": 5, "ChannelShuffle": 1, "ChannelScale": 2, "PReLU": 3}
+    kinds = [type(each).__name__ for each in network.layers]
+    assert {kind: kinds.count(kind) for kind in kept} == kept
+    back = ParameterVector(network)
+    assert load_weights(back, model) == ()
+    for name, values in parameters.views.items():
+        assert back.views[name].tobytes() == values.tobytes(), name
+    images = images_of(network)
+    assert np.array_equal(_logits(network, back, images), _logits(CHANNELS, parameters, images))
+
+
 @pytest.mark.parametrize("momentum", [0.1, 0.001, 0.3, 1.0])
 def test_statistics_keep_every_bit_with_any_momentum(momentum: float, tmp_path: Path) -> None:
     network = _small(Convolution("c", 5, 3), BatchNormalisation("n", momentum=momentum))
@@ -113,7 +162,7 @@ def test_frozen_normalisation_stays_frozen(tmp_path: Path) -> None:
 
 NETWORKS = [
     *("cifar-quick", "squeezenet-1.1", "resnet-18"),
-    *("mobilenet-v2", "regnet-y-400mf", "densenet-121"),
+    *("mobilenet-v2", "regnet-y-400mf", "densenet-121", "shufflenet-v2-0.5"),
 ]
 
 
@@ -127,6 +176,7 @@ def test_opencv_computes_the_same(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("for_opencv", [False, True])
 def test_opencv_reads_every_layer(for_opencv: bool, tmp_path: Path) -> None:
     _check_opencv(EVERYTHING, tmp_path, for_opencv)
+    _check_opencv(CHANNELS, tmp_path, for_opencv)
 
 
 def _check_opencv(network: Network, folder: Path, for_opencv: bool) -> None:

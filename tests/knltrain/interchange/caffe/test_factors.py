@@ -9,7 +9,14 @@ import torch
 from knltrain.errors import ConfigError
 from knltrain.interchange.to_torch import to_torch
 from knltrain.interchange.weights import load_weights
-from knltrain.network.layers import Addition, ChannelProduct, Convolution, Multipliers, ReLU
+from knltrain.network.layers import (
+    Addition,
+    ChannelProduct,
+    ChannelScale,
+    Convolution,
+    Multipliers,
+    ReLU,
+)
 from knltrain.network.parameters import ParameterVector
 
 from .caffe_files import blob, field
@@ -32,7 +39,7 @@ def test_axpy_is_a_product_and_a_sum() -> None:
     )
 
 
-def test_scale_and_bias_alone_are_convolutions_by_channel() -> None:
+def test_scale_alone_is_factors_and_with_a_bias_a_convolution_by_channel() -> None:
     settings = """scale_param { filler { value: 0.5 } bias_term: true bias_filler { value: 2 } }
     param { lr_mult: 3 } param { lr_mult: 4 decay_mult: 0 }"""
     (found,) = layers(layer("Scale", settings))
@@ -47,7 +54,9 @@ def test_scale_and_bias_alone_are_convolutions_by_channel() -> None:
         bias_multipliers=Multipliers(4.0, 0.0),
     )
     (found,) = layers(layer("Scale"))
-    assert found == Convolution("top", 3, 1, groups=3, bias=False, initialiser="constant:1.0")
+    assert found == ChannelScale("top")
+    (found,) = layers(layer("Scale", "scale_param { filler { value: 2 } } param { lr_mult: 3 }"))
+    assert found == ChannelScale("top", 2.0, Multipliers(3.0))
     (found,) = layers(layer("Bias", "bias_param { filler { value: 2 } } param { lr_mult: 3 }"))
     assert found == Convolution(
         "top",

@@ -12,16 +12,21 @@ from knltrain.network.layers import (
     Affine,
     AveragePooling,
     BatchNormalisation,
+    ChannelShuffle,
+    ChannelSlice,
     Convolution,
     Dropout,
     Layer,
+    LayerNormalisation,
     LocalResponseNormalisation,
     MaxPooling,
+    Padding,
     ReLU,
     Shape,
+    WithinChannelNormalisation,
 )
 
-NOT_IN_CAFFE = {"AdaptiveAveragePooling"}
+NOT_IN_CAFFE = {"AdaptiveAveragePooling", "LayerNormalisation", "Padding"}
 
 
 @pytest.mark.parametrize(
@@ -30,6 +35,13 @@ NOT_IN_CAFFE = {"AdaptiveAveragePooling"}
         (Affine("a", 2.0, 0.5), (4,), "Power", {"scale": 2.0, "shift": 0.5}),
         (Dropout("a", 0.25), (4,), "Dropout", {"dropout_ratio": 0.25}),
         (ReLU("a"), (4,), "ReLU", None),
+        (ChannelShuffle("a", 2), (3, 3, 4), "ShuffleChannel", {"group": 2}),
+        (
+            WithinChannelNormalisation("a", 3, 0.5),
+            (4, 4, 1),
+            "LRN",
+            {"norm_region": "WITHIN_CHANNEL", "local_size": 3, "alpha": 0.5, "beta": 0.75},
+        ),
         (ReLU("a", slope=0.5), (4,), "ReLU", {"negative_slope": 0.5}),
         (ReLU("a", ceiling=6.0), (4,), "Clip", {"min": 0.0, "max": 6.0}),
         (
@@ -115,3 +127,21 @@ def test_what_is_not_there_is_a_table() -> None:
 
     known = {kind.__name__ for kind in layer_forms._FORMS}
     assert KINDS.keys() - known == NOT_IN_CAFFE
+
+
+def test_channels_before_and_behind_a_slice_are_tops_that_nothing_reads() -> None:
+    for first, last, points, tops in (
+        (0, 2, [2], ("", "/behind")),
+        (2, 5, [2, 5], ("/before", "", "/behind")),
+        (5, 6, [5], ("/before", "")),
+        (0, 6, [], ("",)),
+    ):
+        (form,) = forms_of(ChannelSlice("a", first, last), ((4, 4, 6),), {})
+        assert (form.settings, form.tops) == ({"slice_point": points}, tops)
+
+
+@pytest.mark.parametrize("layer", [LayerNormalisation("a"), Padding("a", 1)])
+def test_what_caffe_has_not_is_refused_with_a_way_out(layer: Layer) -> None:
+    message = rf"layer 'a': in Caffe {type(layer).__name__} is not there: .*; an .onnx file"
+    with pytest.raises(NetworkError, match=message):
+        forms_of(layer, ((4, 4, 6),), {})

@@ -30,6 +30,12 @@ def test_arrays_keep_shape_and_bits() -> None:
         assert found.tobytes() == each.tobytes()
 
 
+def test_number_without_axes_has_no_shape_as_caffe_compares_them() -> None:
+    content = memoryview(b"".join(wire_writing.blob_message(np.array(0.25, np.float32))))
+    assert [each.number for each in wire_fields(content, "a")] == [5]
+    assert read_blob(content, "a").tolist() == [0.25]
+
+
 def test_arrays_are_not_copied() -> None:
     values = np.zeros(4, np.float32)
     (*_, data) = wire_writing.blob_message(values)

@@ -14,13 +14,23 @@ from knltrain.errors import NetworkError
 from knltrain.interchange.onnx.exporting import onnx_file
 from knltrain.interchange.onnx.importing import from_onnx
 from knltrain.interchange.to_torch import to_torch
-from knltrain.network.layers import BatchNormalisation, LocalResponseNormalisation, ReLU
+from knltrain.network.layers import (
+    BatchNormalisation,
+    Convolution,
+    Dense,
+    GlobalAveragePooling,
+    LayerNormalisation,
+    LocalResponseNormalisation,
+    Padding,
+    ReLU,
+    WithinChannelNormalisation,
+)
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.networks import network_named
 
 from ..caffe.exported import filled, images_of
-from ..caffe.test_exporting import EVERYTHING
+from ..caffe.test_exporting import CHANNELS, EVERYTHING
 from .onnx_files import array, behind, file_of, node, onnx
 
 pytest.importorskip("onnxscript", reason="the extra onnx is not installed")
@@ -63,7 +73,9 @@ def _check_round_trip(network: Network, folder: Path) -> Network:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["lenet", "resnet-18", "mobilenet-v2", "mobilenet-v3-small"])
+@pytest.mark.parametrize(
+    "name", ["lenet", "resnet-18", "mobilenet-v2", "mobilenet-v3-small", "shufflenet-v2-0.5"]
+)
 def test_networks_come_back_from_their_files(name: str, tmp_path: Path) -> None:
     network = network_named(name)
     back = _check_round_trip(network, tmp_path)
@@ -80,6 +92,31 @@ def test_every_layer_comes_back(tmp_path: Path) -> None:
         for each in EVERYTHING.layers
     )  # PyTorch's exporter takes LRN apart.
     _check_round_trip(dataclasses.replace(EVERYTHING, layers=layers), tmp_path)
+
+
+@pytest.mark.slow
+def test_layers_of_channels_come_back(tmp_path: Path) -> None:
+    layers = tuple(
+        ReLU(each.name) if isinstance(each, WithinChannelNormalisation) else each
+        for each in CHANNELS.layers
+    )  # PyTorch's exporter takes LRN apart.
+    network = dataclasses.replace(CHANNELS, layers=layers, outputs=())
+    _check_round_trip(network, tmp_path)
+    padded = Network(
+        "padded",
+        (8, 8, 3),
+        (
+            Padding("sides", 1, 0, 2, 1),
+            Convolution("conv", 4, 3),
+            LayerNormalisation("norm"),
+            GlobalAveragePooling("mean"),
+            LayerNormalisation("end"),
+            Dense("out", 3),
+        ),
+    )
+    assert _check_round_trip(padded, tmp_path).layers[0] == Padding(
+        "pad", 1, 0, 2, 1, inputs=("images",)
+    )
 
 
 @pytest.mark.slow
