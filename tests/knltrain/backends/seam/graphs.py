@@ -342,6 +342,14 @@ GRAPHS = (
         BatchNormalisation("wider/norm", 1e-2),
     ),
     headed(
+        "a concatenation that is read as a part only, and not written in parts",
+        convolution("a"),
+        Concatenation("inner", (IMAGES, "a")),
+        convolution("b", "a"),
+        Concatenation("outer", ("inner", "b")),
+        BatchNormalisation("norm", 1e-2),
+    ),
+    headed(
         "additions in a chain",
         convolution("a", IMAGES),
         convolution("b", "a"),
