@@ -38,7 +38,8 @@ REPLACEMENTS: dict[Any, Callable[..., Any]] = {
 
 
 def _bounded(module: Any) -> Epilogue | None:
-    return Epilogue(slope=0.0, ceiling=float(module.max_val)) if module.min_val == 0 else None
+    ceiling = float(module.max_val)
+    return Epilogue(slope=0.0, ceiling=ceiling) if module.min_val == 0 and ceiling > 0 else None
 
 
 def _leaky(module: Any) -> Epilogue | None:
@@ -46,11 +47,13 @@ def _leaky(module: Any) -> Epilogue | None:
     return Epilogue(slope=slope) if 0 <= slope < math.inf else None
 
 
+_GELUS = {"none": Epilogue("gelu"), "tanh": Epilogue("gelu_tanh")}
+
 _ACTIVATIONS: dict[Any, Callable[[Any], Epilogue | None]] = {
-    nn.ReLU6: lambda _: Epilogue(slope=0.0, ceiling=6.0),
+    nn.ReLU6: _bounded,
     nn.Hardtanh: _bounded,
     nn.LeakyReLU: _leaky,
-    nn.GELU: lambda module: Epilogue("gelu" if module.approximate == "none" else "gelu_tanh"),
+    nn.GELU: lambda module: _GELUS.get(module.approximate),
     nn.Hardsigmoid: lambda _: Epilogue("hard_sigmoid"),
     nn.Hardswish: lambda _: Epilogue("hard_swish"),
     nn.Sigmoid: lambda _: Epilogue("sigmoid"),

@@ -151,7 +151,7 @@ class Lowering:
             epilogue = IDENTITY if activation is None else RELU
         output = self._output(layer, addition, activation)
         output.rectified = activation is not None and addend is not None
-        alone = self._takers.of(inputs.name) == [layer.name]
+        alone = self._takers.alone(layer, self._network.inputs_of(layer)[0])
         if addend is None and alone:
             self._share_gradient(inputs, output)
         stage = BatchNormalisationStage(

@@ -20,6 +20,7 @@ class Takers:
         self._network = network
         self._layers = {layer.name: layer for layer in network.layers}
         self._order = {name: number for number, name in enumerate(self._layers)}
+        self._outputs = {output.layer for output in network.outputs}
         self.branches = _branches(network)
 
     def of(self, name: str) -> list[str]:
@@ -30,8 +31,8 @@ class Takers:
     def sole(self, layer: Layer) -> Layer | None:
         """Return the only layer that takes the output of `layer`, which is no network output."""
         takers = self.of(layer.name)
-        is_output = any(output.layer == layer.name for output in self._network.outputs)
-        return self._layers[takers[0]] if len(takers) == 1 and not is_output else None
+        alone = len(takers) == 1 and layer.name not in self._outputs
+        return self._layers[takers[0]] if alone else None
 
     def alone(self, layer: Layer, name: str) -> bool:
         """Tell whether `layer` alone takes the output of the layer `name`."""
@@ -41,10 +42,13 @@ class Takers:
         """Tell whether a branch may lie in the memory of the whole.
 
         Other layers that take it must come before: theirs are the later shares in its gradient,
-        which add to what the takers of the whole have written.
+        which add to what the takers of the whole have written. The share of the loss comes first
+        and would be overwritten, so an output of the network may not.
         """
         place = self._order[whole.name]
-        return name != IMAGES and all(self._order[taker] <= place for taker in self.of(name))
+        if name == IMAGES or name in self._outputs:
+            return False
+        return all(self._order[taker] <= place for taker in self.of(name))
 
 
 def _branches(network: Network) -> dict[str, tuple[str, ...]]:

@@ -27,6 +27,7 @@ THREE_BY_THREE: dict[str, Any] = {
     "images": 48, "height": 5, "width": 6, "channels": 28, "filters": 42, "kernel": (3, 3),
     "padding": (1, 1),
 }  # fmt: skip
+EACH_ALONE: dict[str, Any] = {"width": 11, "channels": 7, "filters": 7, "groups": 7}
 
 
 def product() -> tuple[np.ndarray, np.ndarray]:
@@ -80,6 +81,21 @@ def strassen() -> tuple[np.ndarray, np.ndarray]:
         )
 
     return _convolved([made], images=32, height=3, width=3, channels=84, filters=84, kernel=(1, 1))
+
+
+def depthwise() -> tuple[np.ndarray, np.ndarray]:
+    """Filters of one channel each: groups of pixels of all sizes, with stride and dilation."""
+    from vectorized_ops.numba.depthwise_convolution import DepthwiseConvolution
+
+    results: list[list[np.ndarray]] = [[], []]
+    for more in ({}, {"stride": (2, 2)}, {"dilation": (1, 2)}, {"width": 1, "padding": (1, 3)}):
+        for both, found in zip(
+            results,
+            _convolved([DepthwiseConvolution], **THREE_BY_THREE | EACH_ALONE | more),
+            strict=True,
+        ):
+            both.append(found)
+    return _joined(results[0]), _joined(results[1])
 
 
 def _convolved(
@@ -140,6 +156,23 @@ def lenet() -> tuple[np.ndarray, np.ndarray]:
         loss = backend.loss_and_gradient(batch, parameters.packed, gradient.packed)
         results.append(np.append(gradient.packed, np.float32(loss)))
     return results[0], results[1]
+
+
+def layers() -> tuple[np.ndarray, np.ndarray]:
+    """Loss and gradient of a network of many layers, by Numba and by the reference."""
+    sys.path.append(str(Path(__file__).parents[2] / "knltrain" / "backends"))
+    from seam.graphs import GRAPHS
+    from seam.material import batch_of, direct, parameters_of
+
+    names = ("a block of ConvNeXt", "slices and shuffles of channels", "slopes that are learned")
+    results: list[list[np.ndarray]] = [[], []]
+    for network in (each for each in GRAPHS if each.name.startswith(names)):
+        parameters, batch = parameters_of(network).packed, batch_of(network, 20)
+        for implementation, found in zip(("numba", "reference"), results, strict=True):
+            backend, gradient = direct(network, 20, implementation), np.empty_like(parameters)
+            loss = backend.loss_and_gradient(batch, parameters, gradient)
+            found.append(np.append(gradient, np.float32(loss)))
+    return _joined(results[0]), _joined(results[1])
 
 
 def compiled_kernels() -> list[Any]:

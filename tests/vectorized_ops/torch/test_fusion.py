@@ -114,6 +114,30 @@ def test_an_activation_without_an_epilogue_is_left(activation: nn.Module) -> Non
     assert not counts
 
 
+def changed(activation: nn.Module, **attributes: Any) -> nn.Module:
+    for name, value in attributes.items():
+        setattr(activation, name, value)
+    return activation
+
+
+def test_bounds_that_were_changed_are_those_that_count() -> None:
+    activation = changed(nn.ReLU6(), max_val=0.5)
+    nodes, _ = fused(lambda b, x: b.act(b.bn(b.conv(x))).mean(), activation)
+    assert calling(nodes, normalise).kwargs == {"epilogue": Epilogue(slope=0.0, ceiling=0.5)}
+
+
+@pytest.mark.parametrize(
+    "activation",
+    [changed(nn.Hardtanh(0.0, 2.0), max_val=-1.0), changed(nn.GELU(), approximate="sigmoid")],
+)
+def test_what_pytorch_refuses_is_refused_as_before(activation: nn.Module) -> None:
+    block = Block(lambda b, x: b.act(b.bn(b.conv(x))).mean(), activation)
+    graph = trace(block, Block.forward, Call((TENSOR,), ()), Reads())
+    assert not fuse(graph, dict(block.named_modules()))
+    with pytest.raises((ValueError, RuntimeError), match=r"min_val|approximate"):
+        fx.GraphModule(block, graph)(torch.randn(2, 4, 6, 6))
+
+
 def residual(b: Block, x: Tensor) -> Tensor:
     out = b.bn(b.conv(x))
     out += x

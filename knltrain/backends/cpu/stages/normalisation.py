@@ -119,8 +119,9 @@ class BatchNormalisationStage(Stage):
 
     @property
     def read(self) -> tuple[Tensor, ...]:
-        """The inputs, and the addend."""
-        return (self.inputs,) if self._addend is None else (self.inputs, self._addend)
+        """The inputs, also in pieces, and the addend."""
+        pieces = (each.tensor for each in self.pieces if each.tensor is not self.inputs)
+        return (self.inputs, *pieces, *(() if self._addend is None else (self._addend,)))
 
     def _write_statistics(self, images: int) -> None:
         start = 0

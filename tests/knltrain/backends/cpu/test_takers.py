@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from seam.graphs import convolution, headed
+from seam.graphs import JOINED_OUTPUTS, convolution, headed
 
 from knltrain.backends.cpu.takers import Takers
 from knltrain.network.layers import IMAGES, Concatenation, ReLU
@@ -55,3 +55,13 @@ def test_branch_may_be_part_of_the_last_that_takes_it() -> None:
     assert not found.may_be_part("a", wholes["ab"])
     assert found.may_be_part("a", wholes["dab"])
     assert found.may_be_part("ab", wholes["abc"])
+
+
+def test_output_is_no_part_and_nobody_has_it_alone() -> None:
+    found = Takers(JOINED_OUTPUTS)
+    layers = {layer.name: layer for layer in JOINED_OUTPUTS.layers}
+    joined, norm = layers["joined"], layers["norm"]
+    assert isinstance(joined, Concatenation)
+    assert not found.may_be_part("main", joined)
+    assert found.may_be_part("more", joined)
+    assert not found.alone(norm, "aside")

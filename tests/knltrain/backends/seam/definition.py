@@ -98,7 +98,9 @@ def _training(
     gradients = iter(torch.autograd.grad(loss, list(module.parameters())))
     packed = np.zeros(network.packed_size)
     for spec in network.parameters:
-        if spec.is_statistic:
+        if spec.is_statistic and spec.is_frozen:
+            found = torch.zeros(spec.shape)
+        elif spec.is_statistic:
             kind = "running_mean" if spec.role == "running_mean" else "running_var"
             found = running[spec.name] - getattr(module.normalisations()[spec.layer], kind)
         else:

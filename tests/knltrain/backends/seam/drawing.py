@@ -94,7 +94,8 @@ class _Growth:
             case "convolution":
                 return self._convolution(source)
             case "normalisation":
-                return self.add(BatchNormalisation, 1e-2, inputs=inputs)
+                frozen = self.one_of(False, False, True)
+                return self.add(BatchNormalisation, 1e-2, frozen=frozen, inputs=inputs)
             case "relu":
                 return self.add(ReLU, inputs=inputs)
             case "clipped":
@@ -165,6 +166,17 @@ class _Growth:
                 source = self.add(Dropout, 0.5, inputs=[source])
         return self.add(Dense, CLASSES, self.one_of(True, False), inputs=[source])
 
+    def taken(self, logits: str) -> str:
+        """What others make of logits, whose loss has a share in their gradient."""
+        match self.one_of("as they are", "joined", "normalised"):
+            case "joined":
+                other = self.add(Dense, CLASSES, inputs=[logits])
+                return self.add(Concatenation, inputs=self._draw(st.permutations([logits, other])))
+            case "normalised":
+                return self.add(BatchNormalisation, 1e-2, inputs=[logits])
+            case _:
+                return logits
+
     def _vectors(self, source: str) -> str:
         """Vectors that are normalised, sliced and joined."""
         if len(self.shapes[source]) == 3:
@@ -202,7 +214,24 @@ class _Growth:
         ends = self._branches(source, self.one_of(2, 3), depth)
         if sum(self.shapes[end][2] for end in ends) > MOST_CHANNELS:
             ends = [self.add(Convolution, 8, 1, inputs=[end]) for end in ends]
-        return self.add(Concatenation, inputs=ends)
+        joined = self.add(Concatenation, inputs=ends)
+        if self.shapes[joined][2] <= MOST_CHANNELS - 8 and self.one_of(True, False):
+            joined = self._wider(ends, self._behind(joined), depth)
+        return self._behind(joined)
+
+    def _behind(self, joined: str) -> str:
+        """What tells apart how a concatenation lies in memory: statistics, and work in place."""
+        behind = self.one_of("nothing", "normalisation", "relu", "dropout")
+        return self.step(behind, joined, 0) if behind in self._steps else joined
+
+    def _wider(self, ends: list[str], joined: str, depth: int) -> str:
+        """A concatenation that has another as a branch, or its branches once more."""
+        source = self.one_of(joined, *ends)
+        one = self.add(Convolution, 8, 1, inputs=[self.chain(source, 1, depth)])
+        orders = [[joined, one], [one, joined]]
+        if source == joined:  # else nobody would take it
+            orders.append([*ends, one])
+        return self.add(Concatenation, inputs=self.one_of(*orders))
 
     def _addition(self, source: str, depth: int) -> str:
         left, right = self._branches(source, 2, depth)
@@ -233,6 +262,6 @@ def networks(draw: Draw, without: tuple[str, ...] = ()) -> Network:
     trunk = growth.smaller(growth.one_of(*SMALLER), trunk)
     trunk = growth.chain(trunk, 3, depth=2)
     main = growth.head(trunk)
-    if growth.one_of(False, True):  # logits that others take
-        outputs.append(Output(growth.head(main), 2.0))
+    if growth.one_of(False, True):
+        outputs.append(Output(growth.head(growth.taken(main)), 2.0))
     return Network("drawn", shape, tuple(growth.layers), (Output(main), *outputs))

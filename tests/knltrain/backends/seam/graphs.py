@@ -147,6 +147,24 @@ OUTPUTS = Network(
     (Output("main"), Output("aside", 0.3), Output("behind", 2.0)),
 )
 
+JOINED_OUTPUTS = Network(
+    "outputs that are normalised, or joined with others",
+    (6, 5, 8),
+    (
+        *rectified("stem"),
+        GlobalAveragePooling("means"),
+        Dense("main", CLASSES),
+        Dense("more", CLASSES, inputs=("means",)),
+        Concatenation("joined", ("main", "more")),
+        Dense("aside", CLASSES),
+        BatchNormalisation("norm", 1e-2),
+        ReLU("relu"),
+        Dense("behind", CLASSES),
+    ),
+    (Output("main"), Output("aside", 0.3), Output("behind", 2.0)),
+)
+"""The gradient of an output has the share of its loss before that of any layer."""
+
 DROPOUT = headed(
     "dropout",
     *rectified("stem"),
@@ -183,6 +201,7 @@ NORMALISED_LATE = headed(
 
 GRAPHS = (
     *TYPICAL,
+    JOINED_OUTPUTS,
     NORMALISED_LATE,
     headed(
         "slopes that are learned, of maps and of vectors",
@@ -307,6 +326,28 @@ GRAPHS = (
         *rectified("c"),
         Concatenation("again", ("b", "c")),
         convolution("end"),
+    ),
+    headed(
+        "normalisations with fixed statistics beside others",
+        convolution("a"),
+        BatchNormalisation("a/fixed", frozen=True),
+        *rectified("b"),
+        Concatenation("joined", ("a", "b")),
+        BatchNormalisation("fixed", frozen=True, inputs=("joined",)),
+        BatchNormalisation("norm", 1e-2, inputs=("joined",)),
+        Addition("sum", ("fixed", "norm")),
+        ReLU("relu"),
+        convolution("c"),
+        Concatenation("wider", ("relu", "c")),
+        BatchNormalisation("wider/norm", 1e-2),
+    ),
+    headed(
+        "a concatenation that is read as a part only, and not written in parts",
+        convolution("a"),
+        Concatenation("inner", (IMAGES, "a")),
+        convolution("b", "a"),
+        Concatenation("outer", ("inner", "b")),
+        BatchNormalisation("norm", 1e-2),
     ),
     headed(
         "additions in a chain",

@@ -157,7 +157,7 @@ def run_elsewhere(processor: str, kernels: str, folder: Path) -> tuple[str, int]
     with np.load(folder / "results.npz") as results:
         expected = results["expected"]
         assert np.abs(expected).max() > 1
-        exact = kernels in ("product", "convolution", "strassen")
+        exact = kernels in ("product", "convolution", "strassen", "depthwise")
         tolerance = 0 if exact else 2e-6 * np.abs(expected).max()
         assert_allclose(results["found"], expected, rtol=0, atol=tolerance)
         return (folder / "assembly.txt").read_text(), int(results["lanes"])
@@ -258,8 +258,11 @@ def test_lenet_for_another_processor_equals_the_reference(processor: str, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processor", ["knl", "haswell"])
-def test_pooling_for_another_processor_equals_the_reference(processor: str, tmp_path: Path) -> None:
-    assembly, lanes = run_elsewhere(processor, "pooling", tmp_path)
+@pytest.mark.parametrize("kernels", ["pooling", "depthwise", "layers"])
+def test_kernels_for_another_processor_equal_the_reference(
+    kernels: str, processor: str, tmp_path: Path
+) -> None:
+    assembly, lanes = run_elsewhere(processor, kernels, tmp_path)
     assert lanes == LANES[processor]
     check_instructions(processor, assembly, registers=16)
 
