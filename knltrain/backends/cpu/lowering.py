@@ -14,7 +14,8 @@ one that begins like another contains that. ReLU and dropout work in place.
 from __future__ import annotations
 
 import math
-from typing import Any, final
+from collections.abc import Callable
+from typing import Any, Final, final
 
 from knltrain.backends.cpu.memory import Buffer, Place
 from knltrain.backends.cpu.stages import (
@@ -50,6 +51,31 @@ from knltrain.network.network import Network
 from vectorized_ops.epilogue import IDENTITY, RELU, Epilogue
 from vectorized_ops.implementations import Operations
 
+_SINGLE: Final[dict[type[Layer], tuple[Any, str, Callable[[Any], tuple[object, ...]]]]] = {
+    layers.Activation: (ActivationStage, "activation", lambda layer: (layer.function,)),
+    layers.Affine: (AffineStage, "affine", lambda layer: (layer.factor, layer.offset)),
+    layers.ChannelScale: (ChannelScaleStage, "channel_scale", lambda _: ()),
+    layers.GlobalAveragePooling: (AveragePoolingStage, "global_average_pooling", lambda _: ()),
+    layers.LayerNormalisation: (
+        LayerNormalisationStage,
+        "layer_normalisation",
+        lambda layer: (layer.epsilon,),
+    ),
+    layers.LocalResponseNormalisation: (
+        LocalResponseNormalisationStage,
+        "local_response_normalisation",
+        lambda layer: (layer.size, layer.alpha, layer.beta, layer.bias),
+    ),
+    layers.PReLU: (PReLUStage, "parametric_rectifier", lambda _: ()),
+    layers.Padding: (PaddingStage, "padding", lambda layer: (layer.sides, layer.value)),
+    layers.WithinChannelNormalisation: (
+        LocalResponseNormalisationStage,
+        "within_channel_normalisation",
+        lambda layer: (layer.size, layer.alpha, layer.beta),
+    ),
+}
+"""Layers that are fused with no other: the stage, and the operation with its arguments."""
+
 
 @final
 class Lowering:
@@ -80,20 +106,11 @@ class Lowering:
             layers.Convolution: self._convolution,
             layers.Dense: self._dense,
             layers.BatchNormalisation: self._batch_normalisation,
-            layers.LayerNormalisation: self._layer_normalisation,
-            layers.LocalResponseNormalisation: self._local_response_normalisation,
             layers.MaxPooling: self._pooling,
             layers.AveragePooling: self._pooling,
             layers.AdaptiveAveragePooling: self._pooling,
-            layers.GlobalAveragePooling: self._global_pooling,
             layers.ReLU: self._rectifier,
-            layers.Activation: self._activation,
-            layers.Affine: self._affine,
-            layers.PReLU: self._prelu,
-            layers.Padding: self._padding,
-            layers.WithinChannelNormalisation: self._within_channel,
             layers.ChannelProduct: self._channel_product,
-            layers.ChannelScale: self._channel_scale,
             layers.ChannelShuffle: self._channel_selection,
             layers.ChannelSlice: self._channel_selection,
             layers.Flatten: self._flatten,
@@ -101,10 +118,21 @@ class Lowering:
             layers.StochasticDepth: self._dropout,
             layers.Addition: self._addition,
             layers.Concatenation: self._concatenation,
-        }.get(type(layer))
-        if lower is None:
-            raise self._unsupported(layer)
+        }.get(type(layer), self._single)
         lower(layer)  # type: ignore[operator]
+
+    def _single(self, layer: Layer) -> None:
+        """Make the stage of a layer that is fused with no other one."""
+        if type(layer) not in _SINGLE:
+            raise self._unsupported(layer)
+        kind, part, arguments = _SINGLE[type(layer)]
+        make = getattr(self._operations, part)
+        if make is None:
+            raise self._unsupported(layer)
+        operation, inputs = make(*arguments(layer)), self._input(layer)
+        self.stages.append(
+            kind(layer.name, self._operations, operation, inputs, self._output(layer))
+        )
 
     def _convolution(self, layer: layers.Convolution) -> None:
         inputs, window = self._input(layer), layer.window
@@ -201,23 +229,6 @@ class Lowering:
         (name,) = set(self._network.inputs_of(addition)) - {layer.name}
         return self.tensors.get(name)
 
-    def _layer_normalisation(self, layer: layers.LayerNormalisation) -> None:
-        operation = self._operations.layer_normalisation(layer.epsilon)
-        inputs, output = self._input(layer), self._output(layer)
-        self.stages.append(
-            LayerNormalisationStage(layer.name, self._operations, operation, inputs, output)
-        )
-
-    def _local_response_normalisation(self, layer: layers.LocalResponseNormalisation) -> None:
-        make = self._operations.local_response_normalisation
-        if make is None:
-            raise self._unsupported(layer)
-        operation = make(layer.size, layer.alpha, layer.beta, layer.bias)
-        inputs, output = self._input(layer), self._output(layer)
-        self.stages.append(
-            LocalResponseNormalisationStage(layer.name, self._operations, operation, inputs, output)
-        )
-
     def _pooling(
         self, layer: layers.MaxPooling | layers.AveragePooling | layers.AdaptiveAveragePooling
     ) -> None:
@@ -232,13 +243,6 @@ class Lowering:
             stage = AveragePoolingStage(layer.name, self._operations, operation, inputs, output)
         self.stages.append(stage)
 
-    def _global_pooling(self, layer: layers.GlobalAveragePooling) -> None:
-        operation = self._operations.global_average_pooling()
-        inputs, output = self._input(layer), self._output(layer)
-        self.stages.append(
-            AveragePoolingStage(layer.name, self._operations, operation, inputs, output)
-        )
-
     def _rectifier(self, layer: layers.ReLU) -> None:
         inputs = self._input(layer)
         if _is_plain(layer) and self._may_overwrite(layer, inputs):
@@ -250,36 +254,6 @@ class Lowering:
         output = self._output(layer)
         output.fixed = True
         self.stages.append(RectifierStage(layer.name, self._operations, operation, inputs, output))
-
-    def _activation(self, layer: layers.Activation) -> None:
-        operation = self._operations.activation(layer.function)
-        inputs, output = self._input(layer), self._output(layer)
-        self.stages.append(ActivationStage(layer.name, self._operations, operation, inputs, output))
-
-    def _affine(self, layer: layers.Affine) -> None:
-        operation = self._operations.affine(layer.factor, layer.offset)
-        inputs, output = self._input(layer), self._output(layer)
-        self.stages.append(AffineStage(layer.name, self._operations, operation, inputs, output))
-
-    def _prelu(self, layer: layers.PReLU) -> None:
-        operation = self._operations.parametric_rectifier()
-        inputs, output = self._input(layer), self._output(layer)
-        self.stages.append(PReLUStage(layer.name, self._operations, operation, inputs, output))
-
-    def _padding(self, layer: layers.Padding) -> None:
-        operation = self._operations.padding(layer.sides, layer.value)
-        inputs, output = self._input(layer), self._output(layer)
-        self.stages.append(PaddingStage(layer.name, self._operations, operation, inputs, output))
-
-    def _within_channel(self, layer: layers.WithinChannelNormalisation) -> None:
-        make = self._operations.within_channel_normalisation
-        if make is None:
-            raise self._unsupported(layer)
-        operation = make(layer.size, layer.alpha, layer.beta)
-        inputs, output = self._input(layer), self._output(layer)
-        self.stages.append(
-            LocalResponseNormalisationStage(layer.name, self._operations, operation, inputs, output)
-        )
 
     def _dropout(self, layer: layers.Dropout | layers.StochasticDepth) -> None:
         if self._operations.dropout is None:
@@ -305,13 +279,6 @@ class Lowering:
         operation, output = self._operations.channel_product(), self._output(layer)
         self.stages.append(
             ChannelProductStage(layer.name, self._operations, operation, maps, factors, output)
-        )
-
-    def _channel_scale(self, layer: layers.ChannelScale) -> None:
-        operation = self._operations.channel_scale()
-        inputs, output = self._input(layer), self._output(layer)
-        self.stages.append(
-            ChannelScaleStage(layer.name, self._operations, operation, inputs, output)
         )
 
     def _channel_selection(self, layer: layers.ChannelSlice | layers.ChannelShuffle) -> None:
