@@ -178,9 +178,8 @@ def _names(spec: ParameterSpec) -> tuple[str, ...]:
 
 def _fitting(value: npt.NDArray[Any], spec: ParameterSpec, where: str) -> npt.NDArray[Any]:
     shape = value.shape
-    if spec.role == "weights" and shape == (*spec.shape, 1, 1):  # a 1x1 convolution of means
-        shape = spec.shape
-    if spec.shape == (*shape, 1, 1):  # a dense layer of maps with channels last
+    of_means = spec.role == "weights" and shape == (*spec.shape, 1, 1)  # by a 1x1 convolution
+    if of_means or spec.shape == (*shape, 1, 1):  # or a dense layer of maps with channels last
         shape = spec.shape
     if spec.role == "scale" and shape[1:] == (1, 1):  # factors of maps with channels first
         shape = shape[:1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import final
 
 from knltrain.backends.backend import Backend
@@ -24,7 +25,7 @@ from knltrain.worker.termination import RunProgress, Termination
 
 
 @final
-class Worker:
+class Worker(AbstractContextManager["Worker"]):
     """Trains one local model and takes part in the exchanges of its run.
 
     `parameters`, `gradient` and `model` are float32 vectors of the packed size. Of the first two,
@@ -86,10 +87,7 @@ class Worker:
 
     @property
     def images_done(self) -> int:
-        """Training images that all workers together have taken, as far as this one knows.
-
-        Those before `first_step`, which another run has taken, do not count.
-        """
+        """Training images that all workers have taken since `first_step`, as far as this knows."""
         steps = sum(step - self._first_step for step in self.progress.worker_steps)
         return steps * self.batches.images_per_step
 
@@ -126,9 +124,9 @@ class Worker:
             observer.unwritten(self, what, lacks)
 
     def close(self) -> None:
-        """Close observers, backend and transport; the vectors are empty afterwards.
+        """Close observers, backend and transport, all of them; then raise the first error.
 
-        Closes all of them even if some cannot be closed, and then raises the first error.
+        The vectors are empty afterwards.
         """
         errors: list[Exception] = []
         closing = [observer.close for observer in self.observers]
@@ -139,9 +137,6 @@ class Worker:
                 errors.append(error)
         if errors:
             raise errors[0]
-
-    def __enter__(self) -> Worker:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

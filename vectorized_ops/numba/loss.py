@@ -32,11 +32,8 @@ def softmax_cross_entropy(
         loss = _softmax_cross_entropy(values, labels, slopes, row, classes, smoothing, weight)
         return float(loss)
     factors = _NO_TARGETS if class_weights is None else class_weights
-    return float(
-        _weighted_cross_entropy(
-            values, *_told(labels), factors, slopes, row, classes, len(labels), smoothing, weight
-        )
-    )
+    given = values, *_told(labels), factors, slopes, row, classes, len(labels), smoothing, weight
+    return float(_weighted_cross_entropy(*given))
 
 
 def sigmoid_cross_entropy(

@@ -38,7 +38,6 @@ def concatenate(images: list[Tensor], rectify: tuple[bool, ...]) -> Tensor:
 
 _FOR_SEVERAL: dict[Any, Callable[..., Any]] = {normalise: normalise_by, concatenate: join_branches}
 """Operations for one consumer, and the same for several."""
-
 _FUSED = (normalise, concatenate, convolve_by, respond_by, pool_by)
 
 

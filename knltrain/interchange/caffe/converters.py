@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from knltrain.interchange.caffe.activations import activation, clip, prelu, relu, swish
 from knltrain.interchange.caffe.channels import shuffle, slices
 from knltrain.interchange.caffe.factors import axpy, bias, scale
-from knltrain.interchange.caffe.fillers import constant, multipliers
 from knltrain.interchange.caffe.losses import (
     accuracy,
     euclidean_loss,
@@ -21,57 +21,13 @@ from knltrain.interchange.caffe.refused import REFUSED
 from knltrain.interchange.caffe.walk import Converter, Walk
 from knltrain.interchange.caffe.windows import convolution, inner_product, pooling
 from knltrain.network.layers import (
-    Activation,
     Addition,
     Affine,
     Concatenation,
     Dropout,
-    PReLU,
-    ReLU,
 )
 
 _ELTWISE: Final = {"SUM": "SUM", "PROD": "PROD", "MAX": "MAX"}
-
-
-def _relu(layer: NetLayer, walk: Walk) -> None:
-    slope = layer.message.message("relu_param").number("negative_slope", 0.0)
-    walk.add(layer, ReLU(layer.name, slope), (layer.only(),))
-
-
-def _prelu(layer: NetLayer, walk: Walk) -> None:
-    told = layer.message.message("prelu_param")
-    (factors,) = multipliers(layer, walk, 1)
-    slope = constant(told.message("filler"), 0.25 if told.line_of("filler") is None else 0.0)
-    ours = PReLU(layer.name, told.flag("channel_shared", False), slope, factors)
-    blob = layer.only()
-    walk.add(layer, ours, (blob if ours.shared else walk.unflattened(layer, blob),))
-
-
-def _clip(layer: NetLayer, walk: Walk) -> None:
-    told = layer.message.message("clip_param")
-    least, most = told.number("min", None), told.number("max", None)
-    if least != 0 or most is None or most <= 0:
-        raise layer.refused(
-            f"Clip from {least} to {most}: expected min: 0 and a max above it",
-            told.line_of("max" if least == 0 else "min"),
-        )
-    walk.add(layer, ReLU(layer.name, ceiling=most), (layer.only(),))
-
-
-def _swish(layer: NetLayer, walk: Walk) -> None:
-    told = layer.message.message("swish_param")
-    beta = told.number("beta", 1.0)
-    if beta != 1:
-        raise layer.refused(f"beta: {beta:g} is not there: expected 1", told.line_of("beta"))
-    walk.add(layer, Activation(layer.name, "silu"), (layer.only(),))
-
-
-def _activation(function: str, settings: str) -> Converter:
-    def convert(layer: NetLayer, walk: Walk) -> None:
-        layer.message.message(settings)  # Its engine alone.
-        walk.add(layer, Activation(layer.name, function), (layer.only(),))
-
-    return convert
 
 
 def _dropout(layer: NetLayer, walk: Walk) -> None:
@@ -173,7 +129,7 @@ CONVERTERS: Final[dict[str, Converter]] = {
     "Axpy": axpy,
     "BatchNorm": batch_norm,
     "Bias": bias,
-    "Clip": _clip,
+    "Clip": clip,
     "Concat": _concat,
     "Convolution": convolution,
     "Dropout": _dropout,
@@ -182,21 +138,21 @@ CONVERTERS: Final[dict[str, Converter]] = {
     "Flatten": _flatten,
     "InnerProduct": inner_product,
     "LRN": lrn,
-    "PReLU": _prelu,
+    "PReLU": prelu,
     "Pooling": pooling,
     "Power": _power,
-    "ReLU": _relu,
+    "ReLU": relu,
     "Scale": scale,
     "ShuffleChannel": shuffle,
-    "Sigmoid": _activation("sigmoid", "sigmoid_param"),
+    "Sigmoid": activation("sigmoid", "sigmoid_param"),
     "SigmoidCrossEntropyLoss": sigmoid_loss,
     "Silence": _silence,
     "Slice": slices,
     "Softmax": softmax,
     "SoftmaxWithLoss": softmax_loss,
     "Split": _identity,
-    "Swish": _swish,
-    "TanH": _activation("tanh", "tanh_param"),
+    "Swish": swish,
+    "TanH": activation("tanh", "tanh_param"),
     **REFUSED,
 }
 """Types of layers, data aside -> what becomes of them."""

@@ -11,7 +11,8 @@ import numpy as np
 
 from knltrain.interchange.onnx.graph import Node
 from knltrain.interchange.onnx.operators import Reader
-from knltrain.interchange.onnx.reading import CHANNEL_AXES, EVERY, Form, Reading, Value
+from knltrain.interchange.onnx.reading import Reading
+from knltrain.interchange.onnx.values import CHANNEL_AXES, EVERY, Form, Value
 from knltrain.network.layers import ChannelSlice, LayerNormalisation, Padding, PReLU
 
 _TRANSPOSED: Final[Mapping[tuple[Form, tuple[int, ...]], Form]] = {

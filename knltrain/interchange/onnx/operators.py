@@ -10,7 +10,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from knltrain.interchange.onnx.graph import Node
-from knltrain.interchange.onnx.reading import EVERY, Form, Reading, Value
+from knltrain.interchange.onnx.reading import Reading
+from knltrain.interchange.onnx.values import EVERY, Form, Value
 from knltrain.network.layers import (
     Activation,
     Addition,

@@ -5,16 +5,12 @@ import pytest
 from knltrain.errors import ConfigError
 from knltrain.network.graph import Output
 from knltrain.network.layers import (
-    Activation,
     Addition,
     Affine,
     Concatenation,
     Dense,
     Dropout,
-    Flatten,
     LocalResponseNormalisation,
-    Multipliers,
-    PReLU,
 )
 
 from .prototxts import DATA, DENSE, LABELLED, LOSS, layer, layers, net
@@ -29,37 +25,6 @@ def test_layers_of_simple_settings_are_ours() -> None:
         Dropout("b", 0.4),
     )
     assert layers(layer("LRN")) == (LocalResponseNormalisation("top", 5, 1.0, 0.75, 1.0),)
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ("", PReLU("top")),
-        ("prelu_param { filler { type: 'constant' value: 0.1 } }", PReLU("top", False, 0.1)),
-        ("prelu_param { channel_shared: true filler { } }", PReLU("top", True, 0.0)),
-        (
-            "param { lr_mult: 2 decay_mult: 0 }",
-            PReLU("top", multipliers=Multipliers(2.0, 0.0)),
-        ),
-    ],
-)
-def test_slopes_that_are_learned(settings: str, expected: PReLU) -> None:
-    assert layers(layer("PReLU", settings)) == (expected,)
-
-
-@pytest.mark.parametrize(
-    ("kind", "old", "oldest", "function"),
-    [("Sigmoid", "SIGMOID", "sigmoid", "sigmoid"), ("TanH", "TANH", "tanh", "tanh")],
-)
-def test_activations_are_ours_in_all_forms(kind: str, old: str, oldest: str, function: str) -> None:
-    settings = f"{kind.lower()}_param {{ engine: CAFFE }}"
-    assert layers(layer(kind, settings, "data", "a")) == (Activation("a", function),)
-    in_place = 'name: "a" bottom: "data" top: "data"'
-    inputs = 'input: "data" input_dim: 1 input_dim: 3 input_dim: 8 input_dim: 8\n'
-    v1 = f"layers {{ {in_place} type: {old} }}"
-    v0 = f"layers {{ layer {{ name: 'a' type: '{oldest}' }} bottom: 'data' top: 'data' }}"
-    for text in (v1, v0):
-        assert net(inputs + text).network.layers == (Activation("a", function),)
 
 
 def test_branches_are_concatenated_and_summed() -> None:
@@ -83,11 +48,6 @@ def test_blob_that_is_summed_twice_has_both_factors() -> None:
         Affine("top/factor2", 2.0, inputs=("b",)),
         Addition("top", ("top/factor1", "top/factor2")),
     )
-
-
-def test_slopes_of_flattened_maps_are_those_of_units() -> None:
-    text = layer("Flatten", "", "data", "flat") + layer("PReLU", "", "flat")
-    assert layers(text) == (Flatten("images/flat"), PReLU("top"))
 
 
 def test_factors_of_a_sum_and_of_a_power_layer_are_affine() -> None:

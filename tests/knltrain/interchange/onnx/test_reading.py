@@ -9,7 +9,7 @@ import pytest
 from knltrain.errors import NetworkError
 from knltrain.interchange.onnx import reading as module
 from knltrain.interchange.onnx.graph import read_graph
-from knltrain.interchange.onnx.reading import Reading, Value
+from knltrain.interchange.onnx.reading import Reading
 from knltrain.network.layers import ReLU
 
 from .onnx_files import array, file_of, node
@@ -17,20 +17,6 @@ from .onnx_files import array, file_of, node
 
 def _reading(folder: Path, nodes: list[Any], **tensors: Any) -> Reading:
     return Reading(read_graph(file_of(folder / "a.onnx", nodes, tensors)))
-
-
-@pytest.mark.parametrize(
-    ("value", "dims"),
-    [
-        (Value("a", (5, 6, 7), "map"), (2, 7, 5, 6)),
-        (Value("a", (5, 6, 7), "flat"), (2, 210)),
-        (Value("a", (7,), "vector"), (2, 7)),
-        (Value("a", (7,), "line"), (2, 7, 1)),
-        (Value("a", (7,), "mean"), (2, 7, 1, 1)),
-    ],
-)
-def test_forms_have_shapes(value: Value, dims: tuple[int, ...]) -> None:
-    assert value.dims(2) == dims
 
 
 @pytest.mark.parametrize(
