@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 RECTIFIER: Final = "rectifier"
 
@@ -18,6 +19,14 @@ class Epilogue(NamedTuple):
     function: str = RECTIFIER
     slope: float = 1.0
     ceiling: float = math.inf
+
+    def operation(
+        self, rectifier: Callable[[float, float], Any], activation: Callable[[str], Any]
+    ) -> Any:
+        """Return the operation that it does, by an implementation's classes of both kinds."""
+        if self.function == RECTIFIER:
+            return rectifier(self.slope, self.ceiling)
+        return activation(self.function)
 
 
 IDENTITY: Final = Epilogue()

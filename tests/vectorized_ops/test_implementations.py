@@ -18,6 +18,7 @@ MISSING = {
     "onednn": {
         "pooled_convolution",
         "local_response_normalisation",
+        "within_channel_normalisation",
         "dropout",
         "chosen",
         "prepare",

@@ -5,18 +5,17 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from vectorized_ops.epilogue import IDENTITY, RECTIFIER, RELU, Epilogue
+from vectorized_ops.epilogue import IDENTITY, RELU, Epilogue
 from vectorized_ops.layout import AnyArray, aligned_zeros, pixels
 from vectorized_ops.numba.emit.non_temporal import streamed
 from vectorized_ops.numba.kernels.arithmetic.batch_normalisation import LEVEL, SLOPE
-from vectorized_ops.numba.kernels.arithmetic.epilogue import BENT, FLOOR, SMOOTH
+from vectorized_ops.numba.kernels.arithmetic.epilogue import FLOOR, number_of
 from vectorized_ops.numba.kernels.normalisation import batch_kernels as kernels
 from vectorized_ops.numba.kernels.normalisation.batch_tiles import (
     GRADIENT_SUMS,
     NORMALISE,
     VALUES_GRADIENT,
 )
-from vectorized_ops.shapes import ACTIVATION_FUNCTIONS
 
 
 class BatchNormalisation:
@@ -118,9 +117,8 @@ class BatchNormalisation:
 
 def _numbered(epilogue: Epilogue, no_floor: float) -> tuple[int, tuple[np.float32, np.float32]]:
     """Return an epilogue's number, and (low, high), of `arithmetic.epilogue`."""
-    if epilogue.function != RECTIFIER:
-        number = SMOOTH + ACTIVATION_FUNCTIONS.index(epilogue.function)
-        return number, (np.float32(0), np.float32(0))
-    if epilogue in (IDENTITY, RELU):
-        return FLOOR, (np.float32(0 if epilogue == RELU else no_floor), np.float32(0))
-    return BENT, (np.float32(epilogue.slope), np.float32(epilogue.ceiling))
+    number = number_of(epilogue)
+    low, high = epilogue.slope, epilogue.ceiling
+    if number == FLOOR:
+        low, high = 0.0 if epilogue == RELU else no_floor, 0.0
+    return number, (np.float32(low), np.float32(high))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from vectorized_ops.epilogue import IDENTITY, RECTIFIER, RELU, Epilogue
+from vectorized_ops.epilogue import IDENTITY, RELU, Epilogue
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.onednn.activation import Activation
 from vectorized_ops.onednn.arrays import images_tensor, tensor
@@ -52,7 +52,7 @@ class BatchNormalisation:
         elif epilogue == IDENTITY:
             target.copy_(result)
         else:
-            _activation(epilogue).forward(_array(result), out)
+            epilogue.operation(Rectifier, Activation).forward(_array(result), out)
 
     def backward(
         self,
@@ -74,7 +74,8 @@ class BatchNormalisation:
         if epilogue != IDENTITY:
             z = self._normalised(batch, *map(tensor, (scale, shift, mean, variance)))
             slopes = torch.empty_like(arriving)
-            _activation(epilogue).backward(_array(arriving), _array(z), _array(slopes))
+            operation = epilogue.operation(Rectifier, Activation)
+            operation.backward(_array(arriving), _array(z), _array(slopes))
             arriving = slopes
         deviation = torch.rsqrt(tensor(variance) + self._epsilon)
         value, scale_sum, shift_sum = torch.ops.aten.native_batch_norm_backward(
@@ -103,13 +104,6 @@ class BatchNormalisation:
             images_tensor(values), scale, shift, mean, variance, False, 0.0, self._epsilon
         )
         return result
-
-
-def _activation(epilogue: Epilogue) -> Rectifier | Activation:
-    """See `vectorized_ops.reference.epilogue.activation`."""
-    if epilogue.function == RECTIFIER:
-        return Rectifier(epilogue.slope, epilogue.ceiling)
-    return Activation(epilogue.function)
 
 
 def _array(images: torch.Tensor) -> AnyArray:

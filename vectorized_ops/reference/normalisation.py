@@ -6,8 +6,9 @@ import numpy as np
 
 from vectorized_ops.epilogue import IDENTITY, Epilogue
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.reference.epilogue import activation
+from vectorized_ops.reference.activation import Activation
 from vectorized_ops.reference.gradient import write_gradient
+from vectorized_ops.reference.rectifier import Rectifier
 
 
 class BatchNormalisation:
@@ -53,7 +54,7 @@ class BatchNormalisation:
         z = (values - mean) / self._deviation(variance) * scale + shift
         if addend is not None:
             z += addend
-        activation(epilogue).forward(z, out)
+        epilogue.operation(Rectifier, Activation).forward(z, out)
 
     @np.errstate(invalid="ignore")
     def backward(
@@ -83,7 +84,8 @@ class BatchNormalisation:
         deviation = self._deviation(variance)
         batch = (values[: self._images] - mean) / deviation
         passed = np.empty_like(batch)
-        activation(epilogue).backward(gradient[: self._images], batch * scale + shift, passed)
+        operation = epilogue.operation(Rectifier, Activation)
+        operation.backward(gradient[: self._images], batch * scale + shift, passed)
         shift_sum = passed.sum(axis=(0, 1, 2))
         scale_sum = (passed * batch).sum(axis=(0, 1, 2))
         result = np.zeros_like(out)

@@ -11,12 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vectorized_ops.epilogue import IDENTITY, RECTIFIER, RELU, Epilogue
+from vectorized_ops.epilogue import IDENTITY, RELU, Epilogue
 from vectorized_ops.numba.kernels.arithmetic.batch_normalisation import TABLE_ROWS
-from vectorized_ops.numba.kernels.arithmetic.epilogue import BENT, FLOOR, SMOOTH
+from vectorized_ops.numba.kernels.arithmetic.epilogue import FLOOR, number_of
 from vectorized_ops.numba.kernels.channels_last import normalisation as kernels
 from vectorized_ops.numba.kernels.channels_last.rows import padded
-from vectorized_ops.shapes import ACTIVATION_FUNCTIONS
 from vectorized_ops.torch._aliases import aliases, arrived, place_for
 from vectorized_ops.torch._door import address, floats, maps
 from vectorized_ops.torch._gradients import curved
@@ -200,14 +199,11 @@ _join: Any = _Joint.apply
 
 def _passes(epilogue: Epilogue, no_floor: float) -> tuple[kernels.EpiloguePasses, float]:
     """Return the kernels of an epilogue, and their scalar."""
-    if epilogue.function != RECTIFIER:
-        number = SMOOTH + ACTIVATION_FUNCTIONS.index(epilogue.function)
-        return kernels.epilogue_passes(number), 0.0
-    if epilogue in (IDENTITY, RELU):
-        return kernels.epilogue_passes(FLOOR), 0.0 if epilogue == RELU else no_floor
-    clipped = epilogue.ceiling < math.inf
+    number, clipped = number_of(epilogue), epilogue.ceiling < math.inf
     scalar = epilogue.ceiling if clipped else epilogue.slope
-    return kernels.epilogue_passes(BENT, clipped), scalar
+    if number == FLOOR:
+        scalar = 0.0 if epilogue == RELU else no_floor
+    return kernels.epilogue_passes(number, clipped), scalar
 
 
 def _table(images: Tensor, state: State, batch: Batch) -> Tensor:

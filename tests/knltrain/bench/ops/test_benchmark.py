@@ -63,4 +63,5 @@ def test_without_winograd_nothing_but_direct_sums_is_measured():
     report = run_ops_benchmark(
         "cifar-quick", 1, ("numba",), threads=1, rounds=1, kinds=("convolution",), winograd=False
     )
-    assert all(row["algorithm"] is None and not row["candidates"] for row in report["rows"])
+    assert {row["algorithm"] for row in report["rows"]} == {"direct"}
+    assert not any(row["candidates"] for row in report["rows"])

@@ -8,14 +8,23 @@ from __future__ import annotations
 
 from typing import Final
 
+from vectorized_ops.epilogue import IDENTITY, RECTIFIER, RELU, Epilogue
 from vectorized_ops.numba.emit.lanes import Lanes, Value
 from vectorized_ops.numba.kernels.arithmetic.activation import ACTIVATIONS
 from vectorized_ops.numba.kernels.arithmetic.rectifier import at_least, bent, bent_gradient
+from vectorized_ops.shapes import ACTIVATION_FUNCTIONS
 
 FLOOR, BENT, SMOOTH = range(3)
 """Numbers of epilogues; SMOOTH is that of the first activation function."""
 
 _SMOOTH: Final = tuple(ACTIVATIONS.values())
+
+
+def number_of(wanted: Epilogue) -> int:
+    """Return the number of an epilogue."""
+    if wanted.function != RECTIFIER:
+        return SMOOTH + ACTIVATION_FUNCTIONS.index(wanted.function)
+    return FLOOR if wanted in (IDENTITY, RELU) else BENT
 
 
 def epilogue(lanes: Lanes, number: int, value: Value, low: Value, high: Value) -> Value:
