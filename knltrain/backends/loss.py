@@ -32,9 +32,9 @@ class Loss(ABC):
     """
 
     @property
-    @abstractmethod
     def plain(self) -> Loss:
         """What evaluations measure, so that they can be compared: without what helps training."""
+        return self
 
     @abstractmethod
     def compute(
@@ -111,11 +111,6 @@ class SoftmaxCrossEntropy(Loss):
 class SigmoidCrossEntropy(Loss):
     """Mean over classes of -t log s - (1 - t) log (1 - s), s the sigmoid of the class's output."""
 
-    @property
-    def plain(self) -> Loss:
-        """The same."""
-        return self
-
     def compute(
         self,
         operations: Operations,
@@ -138,11 +133,6 @@ class SigmoidCrossEntropy(Loss):
 @dataclass(frozen=True)
 class MeanSquaredError(Loss):
     """Mean over outputs of (output - t)^2."""
-
-    @property
-    def plain(self) -> Loss:
-        """The same."""
-        return self
 
     def compute(
         self,

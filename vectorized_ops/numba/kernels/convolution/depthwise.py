@@ -38,14 +38,19 @@ def _bring(
     floats: int,
     first: int,
     last: int,
-) -> None:
-    """Copy `floats` of each pixel of lines first..last-1, from `channel` on, into the ring."""
+    brought: int,
+) -> int:
+    """Copy `floats` of each pixel of lines first..last-1, from `channel` on, into the ring.
+
+    Return how many lines are there or behind, `brought` being those before.
+    """
     for line in range(first, last):
         for pixel in range(width):
             copied_tile(
                 buffer, (line % ring * width + pixel) * step, inputs,
                 (line * width + pixel) * distance + channel, 2 * distance, floats // LANES,
             )  # fmt: skip
+    return max(brought, last)
 
 
 @kernel
@@ -138,13 +143,11 @@ def correlate(
             c, summed, brought = item * block, 0, 0
             number = min(block, channels - c)
             for line in range(first_line, last_line):
-                if count[line]:
-                    begin = max(brought, lowest[line])
-                    brought = max(brought, met[2 * (first[line] + count[line] - 1)] + 1)
-                    _bring(
-                        buffer, ring, inputs, distance, inputs_width, inputs_step, c * images,
-                        number * images, begin, brought,
-                    )  # fmt: skip
+                last = met[2 * (first[line] + count[line] - 1)] if count[line] else -1
+                brought = _bring(
+                    buffer, ring, inputs, distance, inputs_width, inputs_step, c * images,
+                    number * images, max(brought, lowest[line]), last + 1, brought,
+                )  # fmt: skip
                 for which in range(len(groups)):
                     group = groups[which]
                     pixel = line * width + group[COLUMN]
@@ -219,13 +222,11 @@ def weights_gradient(
             c, summed, brought = item * block, 0, 0
             number = min(block, channels - c)
             for line in range(part(lines, mine, by_lines), part(lines, mine + 1, by_lines)):
-                if count[line]:
-                    begin = max(brought, lowest[line])
-                    brought = max(brought, met[2 * (first[line] + count[line] - 1)] + 1)
-                    _bring(
-                        buffer, ring, inputs, distance, inputs_width, inputs_step, c * images,
-                        number * images, begin, brought,
-                    )  # fmt: skip
+                last = met[2 * (first[line] + count[line] - 1)] if count[line] else -1
+                brought = _bring(
+                    buffer, ring, inputs, distance, inputs_width, inputs_step, c * images,
+                    number * images, max(brought, lowest[line]), last + 1, brought,
+                )  # fmt: skip
                 for which in range(len(groups)):
                     group = groups[which]
                     _fill(
