@@ -7,7 +7,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.reference.gradient import write_gradient
+from vectorized_ops.reference.response import ResponseNormalisation
 
 
 def check_side(side: int) -> None:
@@ -19,7 +19,7 @@ def check_side(side: int) -> None:
         )
 
 
-class WithinChannelNormalisation:
+class WithinChannelNormalisation(ResponseNormalisation):
     """Values over a power of the mean of the squares around them, in the same channel.
 
     With s = 1 + alpha * mean of x^2 over the `side` x `side` pixels around each, of which those
@@ -29,38 +29,10 @@ class WithinChannelNormalisation:
 
     def __init__(self, side: int, alpha: float, beta: float) -> None:
         check_side(side)
-        self._side, self._alpha, self._beta = side, alpha, beta
+        super().__init__(alpha, beta, 1)
+        self._side = side
 
-    @np.errstate(invalid="ignore")
-    def forward(self, values: AnyArray, out: AnyArray) -> None:
-        """Write y; `out` must not overlap `values`."""
-        out[...] = values * self._scales(values) ** -self._beta
-
-    @np.errstate(invalid="ignore")
-    def backward(
-        self,
-        values: AnyArray,
-        gradient: AnyArray,
-        out: AnyArray,
-        add: bool = False,
-        mask: AnyArray | None = None,
-    ) -> None:
-        """Write gradient * s^-beta - 2*alpha*beta * values * mean over windows of gradient * y/s.
-
-        s is computed from `values` again; `out` must overlap neither argument. `add` and `mask` as
-        in `vectorized_ops.reference.gradient.write_gradient`.
-        """
-        scales = self._scales(values)
-        slopes = self._means(gradient * values * scales ** (-self._beta - 1))
-        factor = 2 * self._alpha * self._beta
-        value = gradient * scales**-self._beta - factor * values * slopes
-        write_gradient(value, out, add, mask)
-
-    def _scales(self, values: AnyArray) -> AnyArray:
-        scales: AnyArray = 1 + self._alpha * self._means(values**2)
-        return scales
-
-    def _means(self, values: AnyArray) -> AnyArray:
+    def _window(self, values: AnyArray) -> AnyArray:
         side, around = self._side, self._side // 2
         bordered = np.pad(values, ((0, 0), (around, around), (around, around), (0, 0)))
         windows = sliding_window_view(bordered, (side, side), axis=(1, 2))
