@@ -58,6 +58,10 @@ class DataError(KnltrainError):
     exit_code = BAD_INPUT
 
 
+class BrokenPicture(DataError):
+    """A picture that cannot be read; its set may go on without it."""
+
+
 class NetworkError(KnltrainError):
     """Layers or parameter vectors that do not fit together."""
 

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from knltrain.backends.backend import Backend
 from knltrain.backends.loss import classes_of, told_right
-from knltrain.data.dataset import Batch, LabelArray, LabelledImages
+from knltrain.data.dataset import Batch, LabelledImages
+from knltrain.data.source import LabelArray
 from knltrain.errors import NonFiniteLoss
 from knltrain.exchange.transports.team import Team
 from knltrain.vectors import FloatArray

@@ -9,7 +9,8 @@ from knltrain.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from knltrain.backends.loss import Loss
-    from knltrain.data.dataset import Dataset, LabelArray
+    from knltrain.data.dataset import Dataset
+    from knltrain.data.source import LabelArray
     from knltrain.network.network import Network
 
 _TOLERANCE: Final = 1e-3

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
+from knltrain.config.data_table import DataConfig
 from knltrain.config.exchange_table import ExchangeConfig
 from knltrain.config.methods import METHODS, OPTIONS
 from knltrain.config.optimizer_tables import LearningRateConfig, OptimizerConfig
@@ -13,7 +14,6 @@ from knltrain.config.tables import (
     BackendConfig,
     CheckpointConfig,
     CountOrAuto,
-    DataConfig,
     EvaluationConfig,
     Folder,
     LossConfig,

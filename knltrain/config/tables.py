@@ -118,25 +118,6 @@ class NetworkConfig(Table):
         return self
 
 
-class DataConfig(Table):
-    """[data]: what it is trained and tested on."""
-
-    name: Name = Field(
-        description="data set: 'digits', 'mnist', 'mnist-t10k', 'synthetic' or 'synthetic-labels'"
-    )
-    root: Folder | None = Field(default=None, description="folder with the data set's files")
-    train_images: Count | None = Field(
-        default=None, description="use only the first N training images"
-    )
-    test_images: Count | None = Field(default=None, description="use only the first N test images")
-    side_pixels: Count | None = Field(
-        default=None, description="enlarge all images to so many pixels of height and width"
-    )
-    shift_pixels: Annotated[int, Field(ge=0, le=64)] = Field(
-        default=0, description="move training images by up to so many pixels, anew in every epoch"
-    )
-
-
 class TrainConfig(Table):
     """[train]: how long, and how many images a step takes."""
 

@@ -9,11 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.data.contents import DataContents
+from knltrain.data.source import LabelArray
 from knltrain.errors import DataError
 from knltrain.vectors import FloatArray
-
-LabelArray = npt.NDArray[np.int64] | FloatArray
-"""Classes int64 (n,), or targets float32 (n, classes): 1 for classes that are there, or shares."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,113 @@
+"""Labelled pictures as bytes, in a fixed order: what every reader of a data set makes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from knltrain.data.contents import HalfContents
+from knltrain.errors import DataError
+from knltrain.vectors import FloatArray
+
+LabelArray = npt.NDArray[np.int64] | FloatArray
+"""Classes int64 (n,), or targets float32 (n, classes): 1 for classes that are there, or shares."""
+
+Pixels = npt.NDArray[np.uint8]
+"""Of one picture (H,W,C), or of several (n,H,W,C)."""
+
+Rows = npt.NDArray[np.int64]
+"""Numbers of pictures, (n,)."""
+
+
+class ImageSource(ABC):
+    """One half of a data set: pictures uint8 and their labels.
+
+    Picture i is the same in every process that opens the source. Labels lie in memory, pictures
+    need not: they are mapped from files, or decoded when they are asked for. Sources may be read by
+    several threads at once. Raises DataError where there are no pictures.
+    """
+
+    labels: LabelArray
+    class_names: tuple[str, ...]
+    """By number; ("0", "1", ...) where the files name none."""
+    image_shape: tuple[int, int, int] | None
+    """(H,W,C) of all pictures; None where their sizes differ."""
+    channels: int
+    """Of every picture: 1 or 3 (red, green, blue)."""
+
+    def __init__(
+        self,
+        labels: LabelArray,
+        class_names: tuple[str, ...],
+        channels: int,
+        image_shape: tuple[int, int, int] | None = None,
+    ) -> None:
+        if not len(labels):
+            raise DataError("there are no images: expected at least one")
+        self.labels = labels
+        self.class_names = class_names
+        self.channels = channels
+        self.image_shape = image_shape
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @abstractmethod
+    def picture(self, row: int) -> Pixels:
+        """Picture `row` (H,W,C): a view where it lies in memory, else decoded into a new array.
+
+        Raises BrokenPicture, a DataError, with its name and what is wrong with it.
+        """
+
+    def read(self, rows: Rows, out: Pixels) -> None:
+        """Write the pictures `rows` (n,), all of `image_shape`, to `out` (n,H,W,C)."""
+        for row, picture in zip(rows.tolist(), out, strict=True):
+            picture[:] = self.picture(row)
+
+    @abstractmethod
+    def picture_name(self, row: int) -> str:
+        """Where picture `row` lies, for messages."""
+
+    @abstractmethod
+    def contents(self) -> HalfContents:
+        """What tells this half from another one, the same on every computer."""
+
+
+@final
+class ArraySource(ImageSource):
+    """Pictures uint8 (N,H,W,C) in one array, in memory or mapped from a file; labels (N,).
+
+    `origin` names their file.
+    """
+
+    def __init__(
+        self,
+        pixels: Pixels,
+        labels: LabelArray,
+        class_names: tuple[str, ...],
+        contents: HalfContents,
+        origin: str,
+    ) -> None:
+        _, height, width, channels = pixels.shape
+        super().__init__(labels, class_names, channels, (height, width, channels))
+        if len(pixels) != len(labels):
+            raise DataError(f"{origin}: {len(pixels)} images have {len(labels)} labels")
+        self.pixels = pixels
+        self._contents = contents
+        self._origin = origin
+
+    def picture(self, row: int) -> Pixels:
+        return self.pixels[row]
+
+    def read(self, rows: Rows, out: Pixels) -> None:
+        # mode="clip" writes straight into `out`; the default would go through a buffer.
+        np.take(self.pixels, rows, axis=0, out=out, mode="clip")
+
+    def picture_name(self, row: int) -> str:
+        return f"{self._origin}, image {row}"
+
+    def contents(self) -> HalfContents:
+        return self._contents
