@@ -58,7 +58,7 @@ class DataError(KnltrainError):
     exit_code = BAD_INPUT
 
 
-class BrokenPicture(DataError):
+class BrokenPicture(DataError):  # noqa: N818
     """A picture that cannot be read; its set may go on without it."""
 
 

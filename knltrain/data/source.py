@@ -100,14 +100,19 @@ class ArraySource(ImageSource):
         self._origin = origin
 
     def picture(self, row: int) -> Pixels:
-        return self.pixels[row]
+        """A view."""
+        found: Pixels = self.pixels[row]
+        return found
 
     def read(self, rows: Rows, out: Pixels) -> None:
+        """Write the pictures `rows` (n,) to `out` (n,H,W,C)."""
         # mode="clip" writes straight into `out`; the default would go through a buffer.
         np.take(self.pixels, rows, axis=0, out=out, mode="clip")
 
     def picture_name(self, row: int) -> str:
+        """Its file and number."""
         return f"{self._origin}, image {row}"
 
     def contents(self) -> HalfContents:
+        """As given."""
         return self._contents
