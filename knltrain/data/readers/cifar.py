@@ -1,0 +1,140 @@
+"""CIFAR-10 and CIFAR-100, in their binary version and that of Python's pickles.
+
+A. Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009. Pictures are 32x32,
+red plane first. Binary records are a label (two in CIFAR-100: coarse, fine) and 3,072 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from knltrain.data.readers.array_pickle import read_array_pickle
+from knltrain.data.readers.arrays import array_source
+from knltrain.data.readers.files import DataFiles, HalfName
+from knltrain.data.readers.parts import joined
+from knltrain.data.source import ImageSource, Pixels
+from knltrain.errors import DataError
+from knltrain.files.durable import reason_of
+
+_SHAPE: Final = (3, 32, 32)
+_PIXELS: Final = 3 * 32 * 32
+_PICKLE: Final = b"\x80"
+"""A pickle's first byte; no label is so large."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How one of the two sets is laid out; `labels` are those of a binary record in their order."""
+
+    folders: tuple[str, ...]
+    names: dict[HalfName, tuple[str, ...]]
+    labels: tuple[str, ...]
+    label: str
+    meta: tuple[str, ...]
+
+
+_CIFAR10: Final = _Form(
+    ("", "cifar-10-batches-bin/", "cifar-10-batches-py/"),
+    {"train": ("data_batch_[1-9]*",), "test": ("test_batch*",)},
+    ("labels",),
+    "labels",
+    ("batches.meta.txt", "batches.meta"),
+)
+_CIFAR100: Final = _Form(
+    ("", "cifar-100-binary/", "cifar-100-python/"),
+    {"train": ("train", "train.bin"), "test": ("test", "test.bin")},
+    ("coarse_labels", "fine_labels"),
+    "fine_labels",
+    ("{}_names.txt", "meta"),
+)
+
+
+def open_cifar10(files: DataFiles, half: HalfName) -> ImageSource | None:
+    """A half of CIFAR-10; None if there are no files. Binary ones are mapped. Raises DataError."""
+    return _opened(_CIFAR10, files, half)
+
+
+def open_cifar100(files: DataFiles, half: HalfName) -> ImageSource | None:
+    """A half of CIFAR-100, with its fine labels or those that `files.label` names."""
+    return _opened(_CIFAR100, files, half)
+
+
+def _opened(form: _Form, files: DataFiles, half: HalfName) -> ImageSource | None:
+    paths: Sequence[Path] = []
+    for folder in form.folders:
+        paths = files.of_half(half, [folder + name for name in form.names[half]])
+        if paths:
+            break
+    label = files.label or form.label
+    if label not in form.labels:
+        raise DataError(f"data.label = '{label}': expected one of {', '.join(form.labels)}")
+    if not paths:
+        return None
+    names = _class_names(form, paths[0].parent, label)
+    parts = []
+    for path in paths:
+        pixels, labels = _one_file(form, path, label)
+        parts.append(
+            array_source(
+                pixels,
+                labels,
+                str(path),
+                layout="nchw",
+                class_names=names,
+                first_label=files.first_label,
+            )
+        )
+    return joined(parts)
+
+
+def _one_file(form: _Form, path: Path, label: str) -> tuple[Pixels, npt.NDArray[Any]]:
+    """Pictures (n,3,32,32) and labels (n,) of a file in either form."""
+    try:
+        with path.open("rb") as file:
+            is_pickle = file.read(1) == _PICKLE
+        size = path.stat().st_size
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({reason_of(error)})") from error
+    if is_pickle:
+        return _pickled(path, label)
+    record = len(form.labels) + _PIXELS
+    if not size or size % record:
+        raise DataError(
+            f"{path}: {size:,} bytes are no whole number of records of {record:,}: it is truncated "
+            "or of another kind; fetch it again"
+        )
+    records = np.memmap(path, np.uint8, "r", shape=(size // record, record))
+    pixels = records[:, len(form.labels) :].reshape(-1, *_SHAPE)
+    return pixels, np.asarray(records[:, form.labels.index(label)])
+
+
+def _pickled(path: Path, label: str) -> tuple[Pixels, npt.NDArray[Any]]:
+    found = read_array_pickle(path)
+    data, labels = found.get("data"), found.get(label)
+    if not isinstance(data, np.ndarray) or labels is None:
+        raise DataError(
+            f"{path}: holds {', '.join(found) or 'nothing'}: expected data and {label}, as in "
+            "CIFAR's version for Python"
+        )
+    if data.ndim != 2 or data.shape[1] != _PIXELS:
+        raise DataError(f"{path}: data have shape {data.shape}: expected (N, {_PIXELS})")
+    return data.reshape(-1, *_SHAPE), np.asarray(labels)
+
+
+def _class_names(form: _Form, folder: Path, label: str) -> tuple[str, ...]:
+    """Those of the file beside the pictures; none if there is no such file."""
+    key = label.removesuffix("s")
+    text, pickled = (folder / name.format(key) for name in form.meta)
+    if text.is_file():
+        lines = text.read_text(encoding="utf-8", errors="replace").splitlines()
+        return tuple(line.strip() for line in lines if line.strip())
+    if not pickled.is_file():
+        return ()
+    names = read_array_pickle(pickled).get(f"{key}_names", ())
+    return tuple(map(str, names)) if isinstance(names, list) else ()

@@ -1,0 +1,89 @@
+"""The files of a data set below its folder: by the format's own names, or the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from knltrain.errors import DataError
+from knltrain.files.durable import reason_of
+
+HalfName: TypeAlias = Literal["train", "test"]
+HALVES: Final[dict[HalfName, str]] = {"train": "training", "test": "test"}
+"""The halves, and what messages call their images."""
+
+_MOST_LISTED: Final = 12
+"""Names of a folder that a message lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFiles:
+    """What a user says of the files of a data set: `[data]` as far as readers need it.
+
+    `train` and `test` are paths or patterns below `root`; without any, the format's own names.
+    `label` names the labels to take where files have several, `channel_order` that of raw colours.
+    """
+
+    root: Path
+    train: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
+    test_share: float | None = None
+    first_label: int = 0
+    label: str | None = None
+    channel_order: Literal["rgb", "bgr"] = "rgb"
+
+    def of_half(self, half: HalfName, own_names: Sequence[str]) -> list[Path]:
+        """The files of a half: those that the user names, or by the format's patterns.
+
+        They are sorted by name; of a file and the same with .gz only the file. Empty where none
+        has the format's own names. Raises DataError for a name of the user's without files.
+        """
+        check_folder(self.root)
+        given = self.train if half == "train" else self.test
+        if not given:
+            return _sorted(path for name in own_names for path in self.root.glob(name))
+        return _sorted(path for name in given for path in self._named(half, name))
+
+    def missing(self, half: HalfName, own_names: Sequence[str]) -> DataError:
+        """That there are no files of a half."""
+        return DataError(
+            f"{self.root}: no files for {HALVES[half]} images, such as {' or '.join(own_names)} "
+            f"({listing(self.root)}): set data.{half} to their names, or data.root to their folder"
+        )
+
+    def _named(self, half: HalfName, name: str) -> list[Path]:
+        path = self.root / name
+        if path.exists():
+            return [path]
+        found = [] if Path(name).is_absolute() else list(self.root.glob(name))
+        if not found:
+            raise DataError(
+                f"data.{half} = '{name}': no such file in {self.root} ({listing(self.root)}): "
+                "expected a path or a pattern below data.root"
+            )
+        return found
+
+
+def check_folder(root: Path) -> None:
+    """Refuse what is no folder: DataError."""
+    if not root.is_dir():
+        what = "is a file" if root.exists() else "is not there"
+        raise DataError(f"data.root = '{root}' {what}: expected the folder with the images")
+
+
+def listing(folder: Path) -> str:
+    """What a folder holds, for messages."""
+    try:
+        names = sorted(path.name + "/" * path.is_dir() for path in folder.iterdir())
+    except OSError as error:
+        return f"the folder cannot be read: {reason_of(error)}"
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return f"the folder holds {', '.join(names[:_MOST_LISTED]) or 'nothing'}{more}"
+
+
+def _sorted(paths: Iterable[Path]) -> list[Path]:
+    found = set(paths)
+    kept = (path for path in found if not (path.suffix == ".gz" and path.with_suffix("") in found))
+    return sorted(kept)
