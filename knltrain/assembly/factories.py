@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, Any, Final, cast, final
 
 from knltrain.assembly.losses import loss_of
 from knltrain.config import DataConfig, RunConfig
@@ -113,14 +113,78 @@ class Kernels:
 
 @dataclass(frozen=True, slots=True)
 class DataSource:
-    """A data set: its size, which is known before it is read, and the function that reads it.
+    """A data set: its size, where it is known before it is read, and the function that reads it.
 
-    `in_root` says whether it consists of files in `data.root`.
+    `in_root` says whether it consists of files in `data.root`; `takes` are those of `OWN_KEYS` that
+    it reads.
     """
 
-    extent: Callable[[DataConfig], Extent]
+    extent: Callable[[DataConfig], Extent] | None
     load: Callable[[DataConfig], Halves]
     in_root: bool = False
+    takes: tuple[str, ...] = ()
+
+
+_FILE_KEYS: Final = ("train", "test", "test_share", "first_label")
+OWN_KEYS: Final = (*_FILE_KEYS, "label", "channel_order", "channels", "image", "classes")
+"""Keys of `[data]` that some data sets read, and others refuse."""
+
+
+def reader(name: str, module: str, *takes: str) -> DataSource:
+    """Files of a format, by `open_NAME` of a module of `knltrain.data.readers`."""
+
+    def load(config: DataConfig) -> Halves:
+        from knltrain.data.readers.files import DataFiles
+        from knltrain.data.readers.halves import open_halves
+
+        found = import_module(f"knltrain.data.readers.{module}")
+        files = DataFiles(
+            folder_of(config),
+            config.train,
+            config.test,
+            config.test_share,
+            config.first_label,
+            config.label,
+            config.channel_order,
+            config.channels,
+        )
+        open_half = getattr(found, f"open_{name}")
+        return open_halves(name, open_half, files, config.train_images, config.test_images)
+
+    return DataSource(None, load, in_root=True, takes=(*_FILE_KEYS, *takes))
+
+
+def folder_of(config: DataConfig) -> Path:
+    """The folder of a data set's files; `ConfigError` if it is left out."""
+    if config.root is None:
+        raise ConfigError(
+            f"data.root is missing: expected the folder with the files of '{config.name}', as in "
+            "--set data.root=/data/images"
+        )
+    return Path(config.root)
+
+
+def random(config: DataConfig) -> Halves:
+    """Computed pictures of any size and number."""
+    from knltrain.data.readers.random import load_random
+
+    extent = random_extent(config)
+    assert config.classes is not None
+    return load_random(extent.image_shape, config.classes, extent.train_images, extent.test_images)
+
+
+def random_extent(config: DataConfig) -> Extent:
+    """As asked for; `ConfigError` where size or classes are left out. They take no memory."""
+    from knltrain.data.extent import Extent
+    from knltrain.data.readers.random import TEST_IMAGES, TRAIN_IMAGES
+
+    if config.image is None or config.classes is None:
+        raise ConfigError(
+            "data.name = 'random': expected the size and the number of classes, as data.image = "
+            "[224, 224, 3] and data.classes = 1000"
+        )
+    train, test = config.train_images or TRAIN_IMAGES, config.test_images or TEST_IMAGES
+    return Extent(train, test, config.image, held=False)
 
 
 def digits(config: DataConfig) -> Halves:

@@ -10,9 +10,9 @@ from knltrain.assembly import factories, optimizers
 from knltrain.assembly.factories import DataSource, Kernels
 from knltrain.assembly.methods import build, strategy_of
 from knltrain.assembly.rules import MethodContext
-from knltrain.config import RunConfig
+from knltrain.config import DataConfig, RunConfig
 from knltrain.config.methods import METHODS
-from knltrain.errors import ConfigError, unknown_name
+from knltrain.errors import ConfigError, DataError, unknown_name
 from knltrain.network.layers import Multipliers
 from knltrain.network.network import Network
 from knltrain.network.parameter_settings import ParameterSetting
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from knltrain.backends.backend import Backend
     from knltrain.communication.internode.collective import NodeCollective
     from knltrain.communication.internode.wire.wire_format import WireFormat
-    from knltrain.data.dataset import Dataset
+    from knltrain.data.dataset import Dataset, Halves
+    from knltrain.data.extent import Extent
     from knltrain.exchange.strategies.method import Method
     from knltrain.optimizers.optimizer import Optimizer
 
@@ -34,6 +35,14 @@ DATASETS: dict[str, DataSource] = {
     "mnist-t10k": DataSource(factories.mnist_t10k_extent, factories.mnist_t10k, in_root=True),
     "synthetic": DataSource(factories.synthetic_extent, factories.synthetic),
     "synthetic-labels": DataSource(factories.synthetic_labels_extent, factories.synthetic_labels),
+    "random": DataSource(factories.random_extent, factories.random, takes=("image", "classes")),
+    "idx": factories.reader("idx", "idx"),
+    "cifar10": factories.reader("cifar10", "cifar"),
+    "cifar100": factories.reader("cifar100", "cifar", "label"),
+    "numpy": factories.reader("numpy", "numpy_files", "channel_order"),
+    "lmdb": factories.reader("lmdb", "lmdb", "channel_order", "channels"),
+    "hdf5": factories.reader("hdf5", "hdf5", "channel_order", "label"),
+    "parquet": factories.reader("parquet", "parquet", "label", "channels"),
 }
 BACKENDS: dict[str, Callable[[RunConfig, Network, int, int], Backend]] = {
     "cpu": factories.cpu_backend,
@@ -66,7 +75,7 @@ def check_names(config: RunConfig) -> None:
     """Refuse unknown names before any process is started: `ConfigError`."""
     if config.network.module is None and not config.network.name.endswith(".json"):
         _pick("network.name", config.network.name, NETWORKS)
-    _pick("data.name", config.data.name, DATASETS)
+    _check_data_keys(config.data)
     _pick("optimizer.name", config.optimizer.name, OPTIMIZERS)
     _pick("exchange.method", config.exchange.method, METHODS)
     _pick("backend.name", config.backend.name, BACKENDS)
@@ -127,35 +136,77 @@ def _with_weighted_outputs(network: Network, config: RunConfig) -> Network:
 
 
 def image_shape_of(config: RunConfig) -> tuple[int, int, int]:
-    """Shape (H,W,C) of the images of `[data]`, which are not read; DataError if files are bad."""
-    chosen = config.data
-    extent = _pick("data.name", chosen.name, DATASETS).extent(chosen)
-    return extent.shape_with(chosen.side_pixels)
+    """Shape (H,W,C) of the images of `[data]`; DataError if files are bad."""
+    return _extent(config.data).shape_with(config.data.side_pixels)
 
 
 def label_shape_of(config: RunConfig) -> tuple[int, ...]:
-    """Shape of a label of `[data]`, which is not read: () of a class, (classes,) of targets."""
-    return _pick("data.name", config.data.name, DATASETS).extent(config.data).label_shape
+    """Shape of a label of `[data]`: () of a class, (classes,) of targets."""
+    return _extent(config.data).label_shape
 
 
 def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:
     """The images of `[data]`.
 
-    Raises `DataError` before reading if this computer cannot hold so many `copies`.
+    Raises `DataError` if this computer cannot hold so many `copies`: before reading, where the size
+    is known.
     """
     from knltrain.data.dataset import Dataset
     from knltrain.data.extent import check_room
     from knltrain.data.standardising import Standardising, mean_and_deviation
 
-    chosen, side = config.data, config.data.side_pixels
+    chosen = config.data
     source = _pick("data.name", chosen.name, DATASETS)
-    extent = source.extent(chosen).first(chosen.train_images, chosen.test_images)
-    check_room(extent, chosen.name, copies)
-    halves = source.load(chosen)
+    if source.extent is not None:
+        extent = source.extent(chosen).first(chosen.train_images, chosen.test_images)
+        check_room(extent, chosen.name, copies)
+        halves = source.load(chosen)
+    else:
+        halves = source.load(chosen)
+        extent = _extent_of(halves)
+        check_room(extent, chosen.name, copies - 1)
     mean, deviation = mean_and_deviation(halves.train)
+    side = chosen.side_pixels or extent.side_pixels
     shape = extent.image_shape
-    side = side or extent.side_pixels
     return Dataset.of(halves, Standardising(shape, mean, deviation, side, chosen.shift_pixels))
+
+
+def read_halves(config: RunConfig) -> Halves:
+    """The pictures of `[data]` as they are in their files; `ConfigError` or `DataError`."""
+    _check_data_keys(config.data)
+    return DATASETS[config.data.name].load(config.data)
+
+
+def _extent(chosen: DataConfig) -> Extent:
+    source = _pick("data.name", chosen.name, DATASETS)
+    return _extent_of(source.load(chosen)) if source.extent is None else source.extent(chosen)
+
+
+def _extent_of(halves: Halves) -> Extent:
+    """The size of pictures that are opened; they are mapped, or in memory."""
+    from knltrain.data.extent import Extent
+
+    train, test = halves.train, halves.test
+    if train.image_shape is None:
+        raise DataError(
+            f"data.name = '{halves.name}': its images differ in size, or are known only when they "
+            "are decoded: expected a size to bring all of them to"
+        )
+    is_held = bool(train.held_bytes or test.held_bytes)
+    return Extent(len(train), len(test), train.image_shape, train.labels.shape[1:], held=is_held)
+
+
+def _check_data_keys(chosen: DataConfig) -> None:
+    """Refuse an unknown data set, and keys that it does not read: `ConfigError`."""
+    source = _pick("data.name", chosen.name, DATASETS)
+    for key in factories.OWN_KEYS:
+        value = getattr(chosen, key)
+        if key not in source.takes and value != type(chosen).model_fields[key].default:
+            takers = [name for name, each in DATASETS.items() if key in each.takes]
+            raise ConfigError(
+                f"data.{key} = {value!r}: data.name = '{chosen.name}' does not read it, only "
+                f"{', '.join(takers)}: leave it out"
+            )
 
 
 def build_backend(config: RunConfig, network: Network, batch: int, threads: int) -> Backend:

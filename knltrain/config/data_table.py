@@ -2,20 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from knltrain.config.tables import Count, Folder, Name, Table
+
+
+def _listed(given: Any) -> Any:
+    return (given,) if isinstance(given, str) else given
+
+
+Paths: TypeAlias = Annotated[tuple[Name, ...], Field(strict=False), BeforeValidator(_listed)]
+"""Paths or patterns; a single one need not be a list."""
 
 
 class DataConfig(Table):
     """[data]: what it is trained and tested on."""
 
     name: Name = Field(
-        description="data set: 'digits', 'mnist', 'mnist-t10k', 'synthetic' or 'synthetic-labels'"
+        description="data set: 'digits', 'mnist', 'mnist-t10k', 'synthetic' or 'synthetic-labels';"
+        " or the format of your own: 'idx', 'cifar10', 'cifar100', 'numpy', 'lmdb', 'hdf5',"
+        " 'parquet'; 'random' is computed"
     )
     root: Folder | None = Field(default=None, description="folder with the data set's files")
+    train: Paths = Field(
+        default=(),
+        description="files of the training half, below root: paths or patterns; left out: by the"
+        " format's own names",
+    )
+    test: Paths = Field(default=(), description="files of the test half, as train")
+    test_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None,
+        description="share of the training images to test on, of each class alike, where there is"
+        " no test half",
+    )
+    first_label: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="number of the first class in the files; 1 where they count from 1"
+    )
+    label: Name | None = Field(
+        default=None, description="labels to take, by name, where the files have several"
+    )
+    channel_order: Literal["rgb", "bgr"] = Field(
+        default="rgb",
+        description="order of the colours in numpy, lmdb and hdf5 files; Caffe's convert_imageset"
+        " writes bgr",
+    )
+    channels: Literal[1, 3] = Field(
+        default=3, description="of pictures that are decoded: 3, colours; 1, grey"
+    )
+    image: tuple[Count, Count, Literal[1, 3]] | None = Field(
+        default=None, strict=False, description="height, width, channels of 'random' pictures"
+    )
+    classes: Annotated[int, Field(ge=2)] | None = Field(
+        default=None, description="number of classes of 'random' pictures"
+    )
     train_images: Count | None = Field(
         default=None, description="use only the first N training images"
     )
@@ -26,3 +67,12 @@ class DataConfig(Table):
     shift_pixels: Annotated[int, Field(ge=0, le=64)] = Field(
         default=0, description="move training images by up to so many pixels, anew in every epoch"
     )
+
+    @model_validator(mode="after")
+    def _one_test_half(self) -> DataConfig:
+        if self.test and self.test_share is not None:
+            raise ValueError(
+                f"test = {list(self.test)} and test_share = {self.test_share:g}: expected one of "
+                "them, files for testing or a share of the training images"
+            )
+        return self

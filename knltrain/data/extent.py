@@ -15,7 +15,7 @@ class Extent:
     """So many images for training and testing, all of the same shape (H,W,C).
 
     `label_shape` is () of classes, (classes,) of targets. They are enlarged to `side_pixels` where
-    the user does not ask for another side.
+    the user does not ask for another side. Those that are not `held` take no memory.
     """
 
     train_images: int
@@ -23,6 +23,7 @@ class Extent:
     image_shape: tuple[int, int, int]
     label_shape: tuple[int, ...] = ()
     side_pixels: int | None = None
+    held: bool = True
 
     def first(self, train_images: int | None, test_images: int | None) -> Extent:
         """The extent of the first images only; None: all. Larger limits have no effect."""
@@ -32,6 +33,7 @@ class Extent:
             self.image_shape,
             self.label_shape,
             self.side_pixels,
+            self.held,
         )
 
     def shape_with(self, side_pixels: int | None) -> tuple[int, int, int]:
@@ -42,8 +44,8 @@ class Extent:
 
     @property
     def bytes(self) -> int:
-        """Of all pictures, a byte each value."""
-        return (self.train_images + self.test_images) * math.prod(self.image_shape)
+        """Of all pictures in memory, a byte each value."""
+        return self.held * (self.train_images + self.test_images) * math.prod(self.image_shape)
 
 
 def check_room(extent: Extent, name: str, copies: int) -> None:

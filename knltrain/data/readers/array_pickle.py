@@ -58,7 +58,8 @@ class _Array:
         if dtype.kind not in "buif":
             raise ValueError(f"an array of {dtype}, not of numbers")
         flat = np.frombuffer(data, dtype)
-        return flat.reshape(self.shape, order="F" if self.fortran else "C")
+        found: npt.NDArray[Any] = flat.reshape(self.shape, order="F" if self.fortran else "C")
+        return found
 
 
 def _from_buffer(data: Any, kind: Any, shape: Any, order: Any) -> _Array:

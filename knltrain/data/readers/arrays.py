@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from knltrain.data.source import ArraySource, Pixels
 from knltrain.errors import DataError
 
 Layout = Literal["nhwc", "nchw"]
+
+_TOLERANCE: Final = 1e-3
+"""How far 255 times a float is from a whole number that it was made of."""
 
 
 def array_source(
@@ -56,19 +59,23 @@ def wrong_type(dtype: npt.DTypeLike) -> str:
     return f"images are {dtype}, expected uint8, 0 to 255: {ways}"
 
 
-def bytes_from_floats(values: npt.NDArray[np.floating[Any]], where: str) -> Pixels:
-    """Values that are whole numbers of 0 to 255, or such 255ths, as bytes; DataError for others.
+def are_whole(values: npt.NDArray[Any]) -> bool:
+    """Whether all values are whole numbers: pixels as they are, not scaled to 0..1."""
+    return bool((values == np.rint(values)).all())
 
-    Both are what converters write: pixels as they are, or scaled to 0..1.
-    """
-    for factor in (1.0, 255.0):
-        scaled = values * np.float32(factor)
-        with np.errstate(invalid="ignore"):
-            rounded = np.rint(scaled)
-            if (np.abs(scaled - rounded) <= 1e-3 * (factor > 1)).all() and _in_range(rounded):
-                return rounded.astype(np.uint8)
+
+def in_bytes(values: npt.NDArray[Any], factor: int, where: str) -> Pixels:
+    """Values times `factor`, which are to be whole numbers of 0 to 255; DataError if not."""
+    scaled = values * np.float32(factor)
+    rounded = np.rint(scaled)
+    with np.errstate(invalid="ignore"):  # of NaN, which is refused
+        are_bytes = (np.abs(scaled - rounded) < _TOLERANCE) & (rounded >= 0) & (rounded <= 255)
+        if are_bytes.all():
+            pixels: Pixels = rounded.astype(np.uint8)
+            return pixels
     raise DataError(
-        f"{where}: values from {values.min():g} to {values.max():g}: {wrong_type(values.dtype)}"
+        f"{where}: values from {values.min():g} to {values.max():g} are neither whole numbers of 0 "
+        f"to 255 nor such 255ths: {wrong_type(values.dtype)}"
     )
 
 
@@ -80,10 +87,6 @@ def check_room(asked: int, where: str | Path) -> None:
             f"{where}: its images take {format_bytes(asked)} in memory, and {format_bytes(free)} "
             "are free: keep them in a form that can be mapped, not compressed"
         )
-
-
-def _in_range(values: npt.NDArray[np.floating[Any]]) -> bool:
-    return bool(((values >= 0) & (values <= 255)).all())
 
 
 def _nhwc(images: npt.NDArray[np.uint8], where: str, layout: Layout) -> Pixels:

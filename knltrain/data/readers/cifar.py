@@ -6,7 +6,6 @@ red plane first. Binary records are a label (two in CIFAR-100: coarse, fine) and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -66,17 +65,16 @@ def open_cifar100(files: DataFiles, half: HalfName) -> ImageSource | None:
 
 
 def _opened(form: _Form, files: DataFiles, half: HalfName) -> ImageSource | None:
-    paths: Sequence[Path] = []
-    for folder in form.folders:
-        paths = files.of_half(half, [folder + name for name in form.names[half]])
-        if paths:
-            break
+    names = [folder + name for folder in form.folders for name in form.names[half]]
+    paths = files.of_half(half, names)
+    if not (files.train if half == "train" else files.test):  # several versions may be there
+        paths = [path for path in paths if path.parent == paths[0].parent]
     label = files.label or form.label
     if label not in form.labels:
         raise DataError(f"data.label = '{label}': expected one of {', '.join(form.labels)}")
     if not paths:
         return None
-    names = _class_names(form, paths[0].parent, label)
+    class_names = _class_names(form, paths[0].parent, label)
     parts = []
     for path in paths:
         pixels, labels = _one_file(form, path, label)
@@ -86,7 +84,7 @@ def _opened(form: _Form, files: DataFiles, half: HalfName) -> ImageSource | None
                 labels,
                 str(path),
                 layout="nchw",
-                class_names=names,
+                class_names=class_names,
                 first_label=files.first_label,
             )
         )

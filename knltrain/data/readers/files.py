@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from knltrain.errors import DataError
 from knltrain.files.durable import reason_of
+
+if TYPE_CHECKING:
+    from knltrain.data.encoded import DecodingRules
 
 HalfName: TypeAlias = Literal["train", "test"]
 HALVES: Final[dict[HalfName, str]] = {"train": "training", "test": "test"}
@@ -23,7 +26,8 @@ class DataFiles:
     """What a user says of the files of a data set: `[data]` as far as readers need it.
 
     `train` and `test` are paths or patterns below `root`; without any, the format's own names.
-    `label` names the labels to take where files have several, `channel_order` that of raw colours.
+    `label` names the labels to take where files have several, `channel_order` is that of colours in
+    arrays; `channels` and `decoding` are those of encoded pictures.
     """
 
     root: Path
@@ -33,25 +37,28 @@ class DataFiles:
     first_label: int = 0
     label: str | None = None
     channel_order: Literal["rgb", "bgr"] = "rgb"
+    channels: int = 3
+    decoding: DecodingRules | None = None
 
     def of_half(self, half: HalfName, own_names: Sequence[str]) -> list[Path]:
         """The files of a half: those that the user names, or by the format's patterns.
 
-        They are sorted by name; of a file and the same with .gz only the file. Empty where none
-        has the format's own names. Raises DataError for a name of the user's without files.
+        They are sorted by name; of a file and the same with .gz only the file. Empty where no file
+        for testing has the format's own names. Raises DataError where none for training has, and
+        for a name of the user's without files.
         """
         check_folder(self.root)
         given = self.train if half == "train" else self.test
         if not given:
-            return _sorted(path for name in own_names for path in self.root.glob(name))
+            found = _sorted(path for name in own_names for path in self.root.glob(name))
+            if not found and half == "train":
+                raise DataError(
+                    f"{self.root}: no files with training images, such as "
+                    f"{' or '.join(own_names)} ({listing(self.root)}): set data.train to their "
+                    "names, or data.root to their folder"
+                )
+            return found
         return _sorted(path for name in given for path in self._named(half, name))
-
-    def missing(self, half: HalfName, own_names: Sequence[str]) -> DataError:
-        """That there are no files of a half."""
-        return DataError(
-            f"{self.root}: no files for {HALVES[half]} images, such as {' or '.join(own_names)} "
-            f"({listing(self.root)}): set data.{half} to their names, or data.root to their folder"
-        )
 
     def _named(self, half: HalfName, name: str) -> list[Path]:
         path = self.root / name

@@ -28,8 +28,9 @@ def as_labels(values: npt.NDArray[Any], where: str, first_label: int = 0) -> Lab
             "number for each image, or a target for each of its classes"
         )
     flat = values.reshape(len(values))
+    labels: npt.NDArray[np.int64]
     with np.errstate(invalid="ignore"):  # of NaN, which is refused
-        labels: npt.NDArray[np.int64] = flat.astype(np.int64) - first_label
+        labels = flat.astype(np.int64) - first_label
         wrong = (labels + first_label != flat) | (labels < 0) | (labels >= MOST_CLASSES)
     if wrong.any():
         index = int(wrong.argmax())
@@ -51,4 +52,5 @@ def class_counts(labels: LabelArray, classes: int) -> npt.NDArray[np.int64]:
     """Images of each class, (classes,); of targets those that are more likely of it than not."""
     if labels.ndim == 2:
         return np.count_nonzero(labels > 0.5, axis=0).astype(np.int64)
-    return np.bincount(labels.astype(np.int64), minlength=classes).astype(np.int64)
+    counts: npt.NDArray[np.int64] = np.bincount(labels.astype(np.int64), minlength=classes)
+    return counts

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from xxhash import xxh3_128
 
 from knltrain.data.contents import HalfContents, sampled
-from knltrain.data.decoding import decode
+from knltrain.data.encoded import EncodedPictures, EncodedSource
 from knltrain.data.readers.datum import Datum, parse_datum
 from knltrain.data.readers.files import DataFiles, HalfName
 from knltrain.data.readers.labels import as_labels
@@ -36,7 +36,7 @@ def open_lmdb(files: DataFiles, half: HalfName) -> ImageSource | None:
 
 
 class _Index(NamedTuple):
-    """Of each picture its key, label, the place of its bytes in its record, their number, its shape.
+    """Of each picture key, label, place and number of its bytes in its record, and shape.
 
     `places` int64 (N,) are -1 of broken ones; `shapes` int32 (N,3) are (C,H,W), 0 of encoded ones.
     """
@@ -49,32 +49,31 @@ class _Index(NamedTuple):
 
 
 @final
-class LmdbSource(ImageSource):
-    """Pictures of an LMDB; those that are not encoded are views of the mapped file."""
+class RawPictures(ImageSource):
+    """Pictures of an LMDB that are not encoded: views of the mapped file."""
 
-    def __init__(self, path: Path, index: _Index, labels: LabelArray, channels: int, bgr: bool) -> None:
-        whole = index.shapes[index.places >= 0]
-        is_raw = bool(len(whole)) and bool((whole == whole[0]).all()) and whole[0, 0] > 0
-        shape = tuple(map(int, whole[0])) if is_raw else None
-        super().__init__(labels, (), channels, (shape[1], shape[2], shape[0]) if shape else None)
-        self._path = path
-        self._index = index
-        self._bgr = bgr and channels == 3
+    def __init__(
+        self, path: Path, index: _Index, labels: LabelArray, contents: HalfContents, bgr: bool
+    ) -> None:
+        whole = index.shapes[index.places != _BROKEN]
+        same = bool(len(whole)) and bool((whole == whole[0]).all())
+        channels = int(index.shapes[0, 0])
+        shape = (int(whole[0, 1]), int(whole[0, 2]), channels) if same else None
+        super().__init__(labels, (), channels, shape)
+        self._path, self._index, self._contents = path, index, contents
+        self._is_bgr = bgr and channels == 3
 
     def picture(self, row: int) -> Pixels:
-        """A view (H,W,C) of planes (C,H,W), or decoded."""
-        record = environment(self._path).get(self._index.keys[row])
-        place, size = int(self._index.places[row]), int(self._index.sizes[row])
-        if record is None or place == _BROKEN or place + size > len(record):
+        """A view (H,W,C) of planes (C,H,W); BrokenPicture where there are too few bytes."""
+        data, shape = _bytes(self._path, self._index, row), self._index.shapes[row]
+        if self._index.places[row] == _BROKEN or data is None:
             raise BrokenPicture(
-                f"{self.picture_name(row)}: its {size:,} bytes do not fit its shape (C, H, W) = "
-                f"{tuple(self._index.shapes[row].tolist())}"
+                f"{self.picture_name(row)}: has {int(self._index.sizes[row]):,} bytes for (C, H, W)"
+                f" = {tuple(shape.tolist())}: expected {int(np.prod(shape)):,}; remove it"
             )
-        data, shape = record[place : place + size], self._index.shapes[row]
-        if not shape[0]:
-            return decode(data, self.channels, self.picture_name(row))
         planes = np.frombuffer(data, np.uint8).reshape(shape)
-        return planes[::-1].transpose(1, 2, 0) if self._bgr else planes.transpose(1, 2, 0)
+        found: Pixels = (planes[::-1] if self._is_bgr else planes).transpose(1, 2, 0)
+        return found
 
     @property
     def held_bytes(self) -> int:
@@ -83,30 +82,67 @@ class LmdbSource(ImageSource):
 
     def picture_name(self, row: int) -> str:
         """Its file and key."""
-        return f"{self._path}, key {self._index.keys[row].decode('utf-8', 'backslashreplace')!r}"
+        return _name(self._path, self._index.keys[row])
 
     def contents(self) -> HalfContents:
-        """By all keys, labels and sizes, and the bytes of some pictures."""
-        found = xxh3_128(b"\0".join(self._index.keys))
-        found.update(np.ascontiguousarray(self.labels).data)
-        found.update(self._index.sizes.data)
-        for row in sampled(len(self)):
-            found.update(environment(self._path).get(self._index.keys[row]) or b"")
-        shape = self.image_shape or (0, 0, self.channels)
-        return HalfContents(len(self), shape, found.hexdigest())
+        """As given."""
+        return self._contents
 
 
-def _opened(path: Path, files: DataFiles) -> LmdbSource:
+@final
+class EncodedRecords(EncodedPictures):
+    """Pictures of an LMDB that are encoded as JPEG, PNG or else."""
+
+    def __init__(self, path: Path, index: _Index) -> None:
+        self._path, self._index = path, index
+
+    def data(self, row: int) -> memoryview:
+        """A view of the mapped file."""
+        found = _bytes(self._path, self._index, row)
+        return memoryview(b"") if found is None else found
+
+    def name(self, row: int) -> str:
+        """Its file and key."""
+        return _name(self._path, self._index.keys[row])
+
+
+def _bytes(path: Path, index: _Index, row: int) -> memoryview | None:
+    record = environment(path).get(index.keys[row])
+    begin = int(index.places[row])
+    return None if record is None else record[begin : begin + int(index.sizes[row])]
+
+
+def _name(path: Path, key: bytes) -> str:
+    return f"{path}, key {key.decode('utf-8', 'backslashreplace')!r}"
+
+
+def _opened(path: Path, files: DataFiles) -> ImageSource:
     index = _scanned(path)
-    channels = set(index.shapes[:, 0].tolist()) - {0}
-    if len(channels) > 1 or not channels <= {1, 3}:
-        raise DataError(
-            f"{path}: pictures have {' and '.join(map(str, sorted(channels)))} channels: expected "
-            "1 or 3, the same for all"
-        )
     labels = as_labels(index.labels, str(path), files.first_label)
-    is_bgr = files.channel_order == "bgr"
-    return LmdbSource(path, index, labels, channels.pop() if channels else files.channels, is_bgr)
+    channels = np.unique(index.shapes[:, 0]).tolist()
+    if channels == [0]:
+        contents = _contents(path, index, labels, files.channels)
+        pictures = EncodedRecords(path, index)
+        return EncodedSource(pictures, labels, (), files.channels, contents, files.decoding)
+    if channels not in ([1], [3]):
+        told = " and ".join(str(each or "encoded") for each in channels)
+        raise DataError(
+            f"{path}: pictures have {told} channels: expected 1 or 3, the same for all, or all of "
+            "them encoded"
+        )
+    contents = _contents(path, index, labels, channels[0])
+    return RawPictures(path, index, labels, contents, files.channel_order == "bgr")
+
+
+def _contents(path: Path, index: _Index, labels: LabelArray, channels: int) -> HalfContents:
+    """By all keys, labels and sizes, and the bytes of some pictures."""
+    found = xxh3_128(b"\0".join(index.keys))
+    found.update(np.ascontiguousarray(labels).data)
+    found.update(index.sizes.data)
+    for row in sampled(len(labels)):
+        found.update(_bytes(path, index, row) or b"")
+    _, height, width = index.shapes.max(axis=0).tolist()
+    return HalfContents(len(labels), (height, width, channels), found.hexdigest())
 
 
 def _scanned(path: Path) -> _Index:
@@ -116,7 +152,7 @@ def _scanned(path: Path) -> _Index:
     try:
         for key, record in environment(path).transaction().cursor():
             keys.append(bytes(key))
-            found.append(_told(parse_datum(record)))
+            found.append(_told(parse_datum(memoryview(record))))
     except lmdb.Error as error:
         raise unreadable(path, error) from error
     except ValueError as error:

@@ -46,7 +46,8 @@ class Environment:
 
     def get(self, key: bytes) -> memoryview | None:
         """The record of a key, in the mapped file; of several threads each reads by itself."""
-        return self.transaction().get(key)
+        found = self.transaction().get(key)
+        return None if found is None else memoryview(found)
 
     def transaction(self) -> lmdb.Transaction:
         """That of the calling thread."""

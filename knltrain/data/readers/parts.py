@@ -77,7 +77,7 @@ class Joined(ImageSource):
         found, shape = xxh3_128(), (0, 0, 0)
         for part in self.parts:
             contents = part.contents()
-            found.update(contents.digest)
+            found.update(contents.digest.encode())
             shape = contents.image_shape
         return HalfContents(len(self), shape, found.hexdigest())
 
