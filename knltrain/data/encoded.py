@@ -1,0 +1,143 @@
+"""Pictures as they are encoded, each by itself, decoded when they are asked for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+
+from knltrain.data.contents import HalfContents
+from knltrain.data.decoding import MAX_PIXELS, Encoded, decode
+from knltrain.data.source import ImageSource, LabelArray, Pixels
+from knltrain.errors import BrokenPicture
+
+MOST_IN_A_ROW = 100
+"""Pictures that are tried in place of a broken one: if all are broken, something else is wrong."""
+
+
+class EncodedPictures(ABC):
+    """Where the files or records of encoded pictures lie; read by several threads at once."""
+
+    @abstractmethod
+    def data(self, row: int) -> Encoded:
+        """The bytes of picture `row`; DataError where they are gone."""
+
+    @abstractmethod
+    def name(self, row: int) -> str:
+        """Where picture `row` lies, for messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodingRules:
+    """How pictures are decoded, and whether a broken one is passed over (`skip`) or stops all."""
+
+    max_pixels: int = MAX_PIXELS
+    exif: bool = False
+    skip: bool = False
+
+
+@final
+@dataclass(slots=True)
+class Skipped:
+    """The broken pictures that were passed over: row, and what is wrong."""
+
+    reasons: dict[int, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.reasons)
+
+    def __str__(self) -> str:
+        count = len(self)
+        first = next(iter(self.reasons.values()), "")
+        return (
+            f"{count:,} broken picture{'s were' if count > 1 else ' was'} skipped, such as {first}"
+        )
+
+
+@final
+class EncodedSource(ImageSource):
+    """Encoded pictures of any sizes, one half of a data set.
+
+    With `rules.skip`, the next good picture with the same label takes the place of a broken one:
+    that depends on the files alone, so all workers and all epochs see the same, and an epoch keeps
+    its length and its classes. `skipped` tells of them.
+    """
+
+    def __init__(
+        self,
+        pictures: EncodedPictures,
+        labels: LabelArray,
+        class_names: tuple[str, ...],
+        channels: int,
+        contents: HalfContents,
+        rules: DecodingRules | None = None,
+    ) -> None:
+        super().__init__(labels, class_names, channels)
+        self.pictures = pictures
+        self.rules = rules or DecodingRules()
+        self.skipped = Skipped()
+        self._contents = contents
+        self._places: dict[int, int] = {}
+
+    def picture(
+        self, row: int, least: tuple[int, int] | None = None, buffer: Pixels | None = None
+    ) -> Pixels:
+        """Picture `row` (H,W,C); `least` and `buffer` as `knltrain.data.decoding.decode` has them.
+
+        Raises BrokenPicture, unless it is skipped, and DataError for a file that is gone.
+        """
+        place = self._places.get(row, row) if self._places else row
+        try:
+            return self._decoded(place, least, buffer)
+        except BrokenPicture as error:
+            if not self.rules.skip:
+                raise
+            return self._next_good(row, error, least, buffer)
+
+    def picture_name(self, row: int) -> str:
+        """Its file, or its place in one."""
+        return self.pictures.name(row)
+
+    @property
+    def held_bytes(self) -> int:
+        """None: pictures stay in their files."""
+        return 0
+
+    def contents(self) -> HalfContents:
+        """As given."""
+        return self._contents
+
+    def _decoded(self, row: int, least: tuple[int, int] | None, buffer: Pixels | None) -> Pixels:
+        rules, name = self.rules, self.pictures.name(row)
+        return decode(
+            self.pictures.data(row),
+            self.channels,
+            name,
+            least=least,
+            buffer=buffer,
+            max_pixels=rules.max_pixels,
+            exif=rules.exif,
+        )
+
+    def _next_good(
+        self, row: int, error: BrokenPicture, least: tuple[int, int] | None, buffer: Pixels | None
+    ) -> Pixels:
+        found = {row: str(error)}
+        same = self.labels == self.labels[row]
+        alike = np.flatnonzero(same if same.ndim == 1 else same.all(axis=1))
+        behind = np.roll(alike, -1 - np.searchsorted(alike, row))[:-1]
+        for place in behind[:MOST_IN_A_ROW].tolist():
+            try:
+                pixels = self._decoded(place, least, buffer)
+            except BrokenPicture as another:
+                found[place] = str(another)
+                continue
+            self.skipped.reasons |= found
+            self._places[row] = place
+            return pixels
+        raise BrokenPicture(
+            f"{error}; it cannot be skipped, as none of the {len(found) - 1:,} next pictures with "
+            "its label is whole"
+        )

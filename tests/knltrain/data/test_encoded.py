@@ -1,0 +1,86 @@
+"""A source of encoded pictures decodes them, and passes over broken ones if it is to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from knltrain.data.contents import HalfContents
+from knltrain.data.encoded import DecodingRules, EncodedPictures, EncodedSource
+from knltrain.errors import BrokenPicture
+
+from .pictures import jpeg, texture
+
+GOOD = [jpeg(texture(16, 24, seed)) for seed in range(8)]
+LABELS = [0, 1, 0, 1, 0, 1, 0, 2]
+
+
+class InMemory(EncodedPictures):
+    def __init__(self, broken: tuple[int, ...]) -> None:
+        self._broken = broken
+
+    def data(self, row: int) -> bytes:
+        return GOOD[row][:-30] if row in self._broken else GOOD[row]
+
+    def name(self, row: int) -> str:
+        return f"{row}.jpg"
+
+
+def source(*broken: int, skip: bool = True, labels: object = LABELS) -> EncodedSource:
+    contents = HalfContents(8, (0, 0, 3), "")
+    rules = DecodingRules(skip=skip)
+    found = np.array(labels)
+    return EncodedSource(InMemory(broken), found, ("a", "b", "c"), 3, contents, rules)
+
+
+def test_pictures_are_decoded_as_they_are_asked_for() -> None:
+    found = source()
+    assert (len(found), found.image_shape, found.channels, found.held_bytes) == (8, None, 3, 0)
+    assert np.abs(found.picture(3).astype(int) - texture(16, 24, 3)).mean() < 3
+    assert found.picture(3, least=(8, 12)).shape == (8, 12, 3)
+    buffer = np.zeros(16 * 24 * 3, np.uint8)
+    assert np.shares_memory(found.picture(3, buffer=buffer), buffer)
+    assert found.picture_name(3) == "3.jpg"
+    assert not found.skipped
+
+
+def test_a_broken_picture_stops_all_unless_it_is_to_be_skipped() -> None:
+    with pytest.raises(BrokenPicture, match=r"^2.jpg: cannot be decoded"):
+        source(2, skip=False).picture(2)
+
+
+@pytest.mark.parametrize(
+    ("broken", "row", "place"), [((2,), 2, 4), ((2, 4), 2, 6), ((6,), 6, 0), ((1, 3), 3, 5)]
+)
+def test_the_next_good_picture_with_the_same_label_takes_the_place_of_a_broken_one(
+    broken: tuple[int, ...], row: int, place: int
+) -> None:
+    found = source(*broken)
+    for _ in range(2):
+        assert np.array_equal(found.picture(row), source().picture(place))
+    assert set(found.skipped.reasons) == {
+        each for each in broken if LABELS[each] == LABELS[row] and (each in (row,) or row < each)
+    }
+
+
+def test_targets_count_as_labels() -> None:
+    targets = np.eye(3, dtype=np.float32)[LABELS]
+    found = source(1, labels=targets)
+    assert np.array_equal(found.picture(1), source().picture(3))
+
+
+def test_what_was_skipped_is_counted_and_named() -> None:
+    found = source(2, 4)
+    found.picture(2)
+    assert str(found.skipped).startswith("2 broken pictures were skipped, such as 2.jpg: cannot")
+    one = source(5)
+    one.picture(5)
+    one.picture(5)
+    assert str(one.skipped).startswith("1 broken picture was skipped, such as 5.jpg: ")
+
+
+def test_a_label_without_a_good_picture_stops_all() -> None:
+    with pytest.raises(BrokenPicture, match=r"7.jpg: .* none of the 0 next pictures"):
+        source(7).picture(7)
+    with pytest.raises(BrokenPicture, match=r"1.jpg: .* none of the 2 next pictures"):
+        source(1, 3, 5).picture(1)
