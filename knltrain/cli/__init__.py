@@ -14,6 +14,7 @@ from affinity.standard_streams import secure_standard_streams
 from knltrain import __version__
 from knltrain.cli import (
     bench,
+    data,
     doctor,
     evaluate,
     export,
@@ -66,6 +67,7 @@ for _command in (
     train.train,
     launch.launch,
     warmup.warmup,
+    data.data,
     evaluate.evaluate,
     doctor.doctor,
     topology.topology,

@@ -53,7 +53,7 @@ class RawPictures(ImageSource):
     """Pictures of an LMDB that are not encoded: views of the mapped file."""
 
     def __init__(
-        self, path: Path, index: _Index, labels: LabelArray, contents: HalfContents, bgr: bool
+        self, path: Path, index: _Index, labels: LabelArray, contents: HalfContents, is_bgr: bool
     ) -> None:
         whole = index.shapes[index.places != _BROKEN]
         same = bool(len(whole)) and bool((whole == whole[0]).all())
@@ -61,7 +61,7 @@ class RawPictures(ImageSource):
         shape = (int(whole[0, 1]), int(whole[0, 2]), channels) if same else None
         super().__init__(labels, (), channels, shape)
         self._path, self._index, self._contents = path, index, contents
-        self._is_bgr = bgr and channels == 3
+        self._is_bgr = is_bgr
 
     def picture(self, row: int) -> Pixels:
         """A view (H,W,C) of planes (C,H,W); BrokenPicture where there are too few bytes."""
@@ -130,13 +130,17 @@ def _opened(path: Path, files: DataFiles) -> ImageSource:
             f"{path}: pictures have {told} channels: expected 1 or 3, the same for all, or all of "
             "them encoded"
         )
-    contents = _contents(path, index, labels, channels[0])
-    return RawPictures(path, index, labels, contents, files.channel_order == "bgr")
+    is_bgr = files.channel_order == "bgr" and channels == [3]
+    contents = _contents(path, index, labels, channels[0], "bgr" if is_bgr else "")
+    return RawPictures(path, index, labels, contents, is_bgr)
 
 
-def _contents(path: Path, index: _Index, labels: LabelArray, channels: int) -> HalfContents:
+def _contents(
+    path: Path, index: _Index, labels: LabelArray, channels: int, order: str = ""
+) -> HalfContents:
     """By all keys, labels and sizes, and the bytes of some pictures."""
     found = xxh3_128(b"\0".join(index.keys))
+    found.update(order.encode())
     found.update(np.ascontiguousarray(labels).data)
     found.update(index.sizes.data)
     for row in sampled(len(labels)):
