@@ -125,8 +125,12 @@ class DataSource:
     takes: tuple[str, ...] = ()
 
 
-_FILE_KEYS: Final = ("train", "test", "test_share", "first_label")
-OWN_KEYS: Final = (*_FILE_KEYS, "label", "channel_order", "channels", "image", "classes")
+_FILE_KEYS: Final = ("train", "test", "test_share", "first_label", "class_names")
+DECODING_KEYS: Final = ("channels", "exif", "max_pixels", "broken")
+OWN_KEYS: Final = (
+    *(*_FILE_KEYS, *DECODING_KEYS, "follow_links"),
+    *("label", "channel_order", "image", "classes"),
+)
 """Keys of `[data]` that some data sets read, and others refuse."""
 
 
@@ -134,6 +138,7 @@ def reader(name: str, module: str, *takes: str) -> DataSource:
     """Files of a format, by `open_NAME` of a module of `knltrain.data.readers`."""
 
     def load(config: DataConfig) -> Halves:
+        from knltrain.data.encoded import DecodingRules
         from knltrain.data.readers.files import DataFiles
         from knltrain.data.readers.halves import open_halves
 
@@ -147,6 +152,9 @@ def reader(name: str, module: str, *takes: str) -> DataSource:
             config.label,
             config.channel_order,
             config.channels,
+            DecodingRules(config.max_pixels, config.exif, config.broken == "skip"),
+            config.class_names,
+            config.follow_links,
         )
         open_half = getattr(found, f"open_{name}")
         return open_halves(name, open_half, files, config.train_images, config.test_images)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from knltrain.assembly import factories, optimizers
-from knltrain.assembly.factories import DataSource, Kernels
+from knltrain.assembly.factories import DECODING_KEYS, DataSource, Kernels
 from knltrain.assembly.methods import build, strategy_of
 from knltrain.assembly.rules import MethodContext
 from knltrain.config import DataConfig, RunConfig
@@ -40,9 +40,12 @@ DATASETS: dict[str, DataSource] = {
     "cifar10": factories.reader("cifar10", "cifar"),
     "cifar100": factories.reader("cifar100", "cifar", "label"),
     "numpy": factories.reader("numpy", "numpy_files", "channel_order"),
-    "lmdb": factories.reader("lmdb", "lmdb", "channel_order", "channels"),
+    "lmdb": factories.reader("lmdb", "lmdb", "channel_order", *DECODING_KEYS),
     "hdf5": factories.reader("hdf5", "hdf5", "channel_order", "label"),
-    "parquet": factories.reader("parquet", "parquet", "label", "channels"),
+    "parquet": factories.reader("parquet", "parquet", "label", *DECODING_KEYS),
+    "folder": factories.reader("folder", "folder", "follow_links", *DECODING_KEYS),
+    "list": factories.reader("list", "list_file", *DECODING_KEYS),
+    "tar": factories.reader("tar", "tar", *DECODING_KEYS),
 }
 BACKENDS: dict[str, Callable[[RunConfig, Network, int, int], Backend]] = {
     "cpu": factories.cpu_backend,

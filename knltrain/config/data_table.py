@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from knltrain.config.tables import Count, Folder, Name, Table
+
+MAX_PIXELS: Final = 89_478_485
+"""Of `knltrain.data.decoding`, which is not imported for a configuration."""
 
 
 def _listed(given: Any) -> Any:
@@ -23,7 +26,7 @@ class DataConfig(Table):
     name: Name = Field(
         description="data set: 'digits', 'mnist', 'mnist-t10k', 'synthetic' or 'synthetic-labels';"
         " or the format of your own: 'idx', 'cifar10', 'cifar100', 'numpy', 'lmdb', 'hdf5',"
-        " 'parquet'; 'random' is computed"
+        " 'parquet', 'folder', 'list', 'tar'; 'random' is computed"
     )
     root: Folder | None = Field(default=None, description="folder with the data set's files")
     train: Paths = Field(
@@ -50,6 +53,28 @@ class DataConfig(Table):
     )
     channels: Literal[1, 3] = Field(
         default=3, description="of pictures that are decoded: 3, colours; 1, grey"
+    )
+    exif: bool = Field(
+        default=False,
+        description="turn pictures as their EXIF orientation asks; else it is ignored, as training"
+        " pipelines do",
+    )
+    max_pixels: Count = Field(
+        default=MAX_PIXELS,
+        description="refuse encoded pictures of more pixels, which may be decompression bombs",
+    )
+    broken: Literal["stop", "skip"] = Field(
+        default="stop",
+        description="what a picture does that cannot be decoded: stop the run, or leave its place to"
+        " the next good one with its label, and be counted",
+    )
+    class_names: Name | None = Field(
+        default=None,
+        description="file with the names of the classes, one a line, below root; left out:"
+        " classes.txt, if it is there",
+    )
+    follow_links: bool = Field(
+        default=False, description="follow links of an image folder that leave root"
     )
     image: tuple[Count, Count, Literal[1, 3]] | None = Field(
         default=None, strict=False, description="height, width, channels of 'random' pictures"

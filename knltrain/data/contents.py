@@ -17,14 +17,17 @@ _AT_A_TIME: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class HalfContents:
-    """The training or the test half: number of images, their shape (H,W,C), and a digest of all."""
+    """The training or the test half: number of images, their shape (H,W,C), and a digest of all.
+
+    (0,0,C) where their sizes differ.
+    """
 
     images: int
     image_shape: tuple[int, int, int]
     digest: str
 
     def __str__(self) -> str:
-        shape = " x ".join(map(str, self.image_shape))
+        shape = " x ".join(map(str, self.image_shape)) if self.image_shape[0] else "several sizes"
         return f"{self.images:,} images of {shape} (digest {self.digest[:8]})"
 
 

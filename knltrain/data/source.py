@@ -38,6 +38,8 @@ class ImageSource(ABC):
     """(H,W,C) of all pictures; None where their sizes differ."""
     channels: int
     """Of every picture: 1 or 3 (red, green, blue)."""
+    notes: tuple[str, ...] = ()
+    """What the user should know of the files."""
 
     def __init__(
         self,

@@ -27,7 +27,8 @@ class DataFiles:
 
     `train` and `test` are paths or patterns below `root`; without any, the format's own names.
     `label` names the labels to take where files have several, `channel_order` is that of colours in
-    arrays; `channels` and `decoding` are those of encoded pictures.
+    arrays; `channels` and `decoding` are those of encoded pictures. `class_names_file` lies below
+    `root`; `follow_links` lets links of image folders leave it.
     """
 
     root: Path
@@ -39,6 +40,14 @@ class DataFiles:
     channel_order: Literal["rgb", "bgr"] = "rgb"
     channels: int = 3
     decoding: DecodingRules | None = None
+    class_names_file: str | None = None
+    follow_links: bool = False
+
+    def class_names(self) -> tuple[str, ...]:
+        """The names of classes in the user's file, or in classes.txt; none without. DataError."""
+        from knltrain.data.readers.classes import class_names_in
+
+        return class_names_in(self.root, self.class_names_file)
 
     def of_half(self, half: HalfName, own_names: Sequence[str]) -> list[Path]:
         """The files of a half: those that the user names, or by the format's patterns.
@@ -73,11 +82,11 @@ class DataFiles:
         return found
 
 
-def check_folder(root: Path) -> None:
+def check_folder(root: Path, key: str = "data.root") -> None:
     """Refuse what is no folder: DataError."""
     if not root.is_dir():
         what = "is a file" if root.exists() else "is not there"
-        raise DataError(f"data.root = '{root}' {what}: expected the folder with the images")
+        raise DataError(f"{key} = '{root}' {what}: expected the folder with the images")
 
 
 def listing(folder: Path) -> str:

@@ -39,6 +39,7 @@ def open_halves(
     assert train is not None
     test = None if files.test_share else open_half(files, "test")
     _name_classes(name, [each for each in (train, test) if each is not None], files)
+    told = (*train.notes, *(() if test is None else test.notes))
     if files.test_share:
         train, test = _split(train, files.test_share)
     if test is None:
@@ -51,20 +52,23 @@ def open_halves(
         _first(name, "test", test, test_images),
     )
     description = f"{name} from {files.root}"
-    return Halves(name, *kept, description, tuple(_notes(*kept, files)))
+    return Halves(name, *kept, description, (*told, *_notes(*kept, files)))
 
 
 def _name_classes(name: str, sources: Sequence[ImageSource], files: DataFiles) -> None:
     """Gives all the same names, and refuses labels that have none."""
     named = [source for source in sources if source.class_names]
     count = max(classes_of(*(source.labels for source in sources)), 2)
-    names = named[0].class_names if named else numbered(count)
+    given = files.class_names()
+    names = named[0].class_names if named else given or numbered(count)
     for source in named:
         if source.class_names != names:
             raise DataError(
                 f"{name}: the halves name their classes differently: {_told(names)} for training, "
                 f"{_told(source.class_names)} for testing: expected the same in the same order"
             )
+    if files.class_names_file:
+        names = given
     for source in sources:
         source.class_names = names
         _check_labels(name, source, files)

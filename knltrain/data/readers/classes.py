@@ -1,0 +1,95 @@
+"""From the labels of pictures, as texts, to the numbers of classes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from knltrain.data.readers.labels import as_labels
+from knltrain.data.readers.texts import shown
+from knltrain.errors import DataError, unknown_name
+from knltrain.files.durable import reason_of
+
+CLASSES_FILE: Final = "classes.txt"
+"""Below `data.root`, the names of the classes, unless the user names another file."""
+
+_NUMBER = re.compile(r"[+-]?\d{1,18}")
+_LISTED_AT_MOST: Final = 20
+
+Codes = npt.NDArray[np.int64]
+
+
+def class_names_in(root: Path, name: str | None) -> tuple[str, ...]:
+    """The names of classes in a file below `root`, one a line, in the order of their numbers.
+
+    Without `name` those of `classes.txt`, and none where there is no such file. Raises DataError
+    where it cannot be read, names less than two classes, or one twice.
+    """
+    path = root / (name or CLASSES_FILE)
+    if name is None and not path.exists():
+        return ()
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"{path}: cannot be read ({reason_of(error)}): expected the names of the classes in "
+            "UTF-8, one a line; name another file by data.class_names"
+        ) from error
+    names = tuple(line.strip() for line in lines if line.strip())
+    if len(names) < 2:
+        raise DataError(f"{path}: names {len(names)} classes: expected two or more, one a line")
+    known: set[str] = set()
+    for each in names:
+        if each in known:
+            raise DataError(f"{path}: names class '{each}' twice: expected each once")
+        known.add(each)
+    return names
+
+
+def are_numbers(texts: Sequence[str]) -> bool:
+    """Whether labels are whole numbers."""
+    return all(map(_NUMBER.fullmatch, texts))
+
+
+def sorted_names(texts: Sequence[str]) -> tuple[str, ...]:
+    """Names of classes for labels that are no numbers, sorted by their bytes."""
+    return tuple(sorted(map(shown, texts)))
+
+
+def numbered_labels(
+    texts: Sequence[str],
+    codes: Codes,
+    names: Sequence[str],
+    first_label: int,
+    where: Callable[[int], str],
+) -> Codes:
+    """The numbers of classes int64 (n,): picture i has label texts[codes[i]], which stand once.
+
+    They are places in `names`, unless all texts are numbers and none of them is a name: these count
+    from `first_label`. `where` says where the label of picture i stands. Raises DataError for
+    labels that are no class.
+    """
+    places = {name: place for place, name in enumerate(names)}
+    if are_numbers(texts) and not any(text in places for text in texts):
+        return np.asarray(
+            as_labels(
+                np.array([int(text) for text in texts], np.int64)[codes], where(0), first_label
+            )
+        ).astype(np.int64)
+    found = [places.get(shown(text), -1) for text in texts]
+    if -1 in found:
+        unknown = found.index(-1)
+        place = where(int(np.argmax(codes == unknown)))
+        raise DataError(f"{place}: {_unknown(shown(texts[unknown]), names)}")
+    return np.array(found, np.int64)[codes]
+
+
+def _unknown(name: str, names: Sequence[str]) -> str:
+    if len(names) <= _LISTED_AT_MOST:
+        return unknown_name("class", name, names)
+    return f"unknown class '{name}': expected one of the {len(names):,} that are known"

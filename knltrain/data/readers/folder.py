@@ -1,0 +1,87 @@
+"""Image folders: a folder for each class, with its pictures in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from knltrain.data.encoded import EncodedSource
+from knltrain.data.readers.classes import numbered_labels, sorted_names
+from knltrain.data.readers.encoded_half import encoded_half
+from knltrain.data.readers.files import DataFiles, HalfName, check_folder
+from knltrain.data.readers.folder_scan import FolderScan, folders_in, scan_folder
+from knltrain.errors import DataError
+
+NAMES: Final[dict[HalfName, tuple[str, ...]]] = {
+    "train": ("train", "training"),
+    "test": ("test", "val", "valid", "validation"),
+}
+"""Folders of the halves below `data.root`; without any, the classes themselves lie there."""
+
+
+def open_folder(files: DataFiles, half: HalfName) -> EncodedSource | None:
+    """The pictures of a half; None if there is no folder for testing.
+
+    Classes are the folders of the training half, sorted by the bytes of their names. Pictures of
+    all classes take turns, so that the first ones are of all classes, too. Raises DataError.
+    """
+    folder = _folder(files, half)
+    if folder is None:
+        return None
+    train = folder if half == "train" else _folder(files, "train")
+    assert train is not None
+    names = files.class_names() or sorted_names(_scan(files, train).classes)
+    scan = _scan(files, folder)
+    labels = numbered_labels(
+        scan.classes,
+        scan.codes,
+        names,
+        files.first_label,
+        lambda row: str(Path(scan.pictures.name(row)).parent),
+    )
+    turns = np.lexsort(
+        (scan.codes, np.arange(len(labels)) - np.searchsorted(scan.codes, scan.codes))
+    )
+    pictures = scan.pictures.in_order(turns)
+    found = encoded_half(pictures, labels[turns], names, files, scan.pictures.listed())
+    found.notes = _notes(scan)
+    return found
+
+
+def _notes(scan: FolderScan) -> tuple[str, ...]:
+    if not scan.skipped:
+        return ()
+    what = (
+        "file is no picture by its name" if scan.skipped == 1 else "files are no pictures by name"
+    )
+    return (f"{scan.folder}: {scan.skipped:,} {what} and left out, such as {scan.example}",)
+
+
+def _folder(files: DataFiles, half: HalfName) -> Path | None:
+    check_folder(files.root)
+    given = files.train if half == "train" else files.test
+    if len(given) > 1:
+        raise DataError(
+            f"data.{half} = {list(given)}: expected one folder, which holds those of the classes"
+        )
+    if given:
+        check_folder(files.root / given[0], f"data.{half}")
+        return files.root / given[0]
+    there = folders_in(files.root)
+    named = [name for name in NAMES[half] if name in there]
+    if len(named) > 1:
+        raise DataError(
+            f"{files.root}: holds folders {' and '.join(named)}: expected one of them; set "
+            f"data.{half} = '{named[0]}' or '{named[1]}'"
+        )
+    if named:
+        return files.root / named[0]
+    if half == "test":
+        return None
+    return files.root
+
+
+def _scan(files: DataFiles, folder: Path) -> FolderScan:
+    return scan_folder(folder, files.root, files.follow_links)
