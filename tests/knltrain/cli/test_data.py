@@ -74,6 +74,23 @@ def test_many_classes_are_summed_up(invoke: Invoke, config_file: Path) -> None:
     ]
 
 
+def test_broken_pictures_are_named_where_a_run_would_skip_them(
+    invoke: Invoke, config_file: Path, tmp_path: Path
+) -> None:
+    for place in ("train/cat/1", "train/cat/2", "train/dog/1", "test/cat/1", "test/dog/1"):
+        path = tmp_path / f"{place}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (9, len(place)), "red").save(path)
+    (tmp_path / "train/cat/2.png").write_bytes(b"no picture")
+    words = ["data.name=folder", f"data.root={tmp_path}", "data.broken=skip"]
+    words += ["data.train_images=", "data.test_images="]
+    shown = invoke("data", str(config_file), *(part for word in words for part in ("--set", word)))
+    lines = shown.output.splitlines()
+    assert "broken            1" in lines
+    assert any(line.startswith(f"  {tmp_path}/train/cat/2.png: ") for line in lines)
+    assert "cat           2         1" in lines
+
+
 @pytest.mark.parametrize("name", ["digits", "synthetic-labels"])
 def test_data_sets_that_come_along_are_described(
     invoke: Invoke, config_file: Path, name: str

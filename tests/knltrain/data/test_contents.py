@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from knltrain.data import contents as module
-from knltrain.data.contents import DataContents, contents_of
+from knltrain.data.contents import DataContents, contents_of, sampled
 
 IMAGES = np.arange(24, dtype=np.uint8).reshape(4, 2, 3)
 LABELS = np.array([0, 1, 2, 1], np.uint8)
