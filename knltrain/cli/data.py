@@ -45,7 +45,9 @@ def data(config: Path, overrides: tuple[str, ...], sheet: Path | None, as_json: 
     from knltrain.config import load_config
     from knltrain.data.survey import survey
 
-    halves = read_halves(load_config(config, overrides))
+    run = load_config(config, overrides)
+    told = run.data.model_copy(update={"broken": "stop"})  # so that none is passed over
+    halves = read_halves(run.model_copy(update={"data": told}))
     for note in halves.notes:
         say(f"note: {note}", error=True)
     surveys = {}

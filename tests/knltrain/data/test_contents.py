@@ -8,7 +8,8 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from knltrain.data.contents import DataContents, contents_of
+from knltrain.data import contents as module
+from knltrain.data.contents import DataContents, contents_of, sampled
 
 IMAGES = np.arange(24, dtype=np.uint8).reshape(4, 2, 3)
 LABELS = np.array([0, 1, 2, 1], np.uint8)
@@ -58,3 +59,16 @@ def test_contents_are_told_with_sizes_and_digests(contents: DataContents) -> Non
     assert f"'mnist' with 4 images of 2 x 3 x 1 (digest {digest}) for training and 1 " in str(
         contents
     )
+
+
+def test_of_large_sets_some_images_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sampled(3) == [0, 1, 2]
+    rows = sampled(10_000)
+    assert (len(rows), rows[0], rows[-1]) == (1_000, 0, 9_990)
+    monkeypatch.setattr(module, "_WHOLE_BYTES", 1)
+    images, labels = np.zeros((10_000, 1, 2), np.uint8), np.zeros(10_000)
+    before = contents_of(images, labels)
+    images[1] = 1
+    assert contents_of(images, labels) == before
+    images[9_990] = 1
+    assert contents_of(images, labels) != before

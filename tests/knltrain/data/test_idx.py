@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knltrain.data.idx import read_idx, read_shape
+from knltrain.data.idx import map_idx, read_idx, read_shape
 from knltrain.errors import DataError
 
 VALUES = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
@@ -105,3 +105,32 @@ def test_wrong_magic_is_shown_with_what_was_expected(path: Path, magic: bytes, s
     path.write_bytes(magic + (FILE[4:] if len(magic) == 4 else b""))
     with pytest.raises(DataError, match=f"ubyte: starts with {shown}, expected 0x000008"):
         read_idx(path)
+
+
+def test_plain_files_are_mapped_and_packed_ones_read(path: Path) -> None:
+    path.write_bytes(FILE)
+    assert isinstance(map_idx(path), np.memmap)
+    np.testing.assert_array_equal(map_idx(path), VALUES)
+    path.write_bytes(gzip.compress(FILE))
+    assert not isinstance(map_idx(path), np.memmap)
+    np.testing.assert_array_equal(map_idx(path), VALUES)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (FILE[:-1], "truncated: 1 bytes are missing"),
+        (FILE + b"x", "1 bytes follow"),
+        (b"\0\0\x0d\x01", "not an idx file of unsigned bytes"),
+        (gzip.compress(FILE)[:-9], "truncated or damaged gzip"),
+    ],
+)
+def test_damaged_files_are_not_mapped(path: Path, content: bytes, message: str) -> None:
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        map_idx(path)
+
+
+def test_files_without_values_are_not_mapped(path: Path) -> None:
+    path.write_bytes(struct.pack(">4B2I", 0, 0, 8, 2, 0, 5))
+    assert map_idx(path).shape == (0, 5)

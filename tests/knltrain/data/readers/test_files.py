@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from knltrain.data.readers.files import DataFiles, listing
+from knltrain.errors import DataError
+
+
+def write(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+
+
+def names_of(files: DataFiles, half: str, *own: str) -> list[str]:
+    return [path.relative_to(files.root).as_posix() for path in files.of_half(half, own)]
+
+
+def test_files_are_found_by_the_formats_own_names_sorted_and_once(tmp_path: Path) -> None:
+    write(tmp_path, "train-b", "train-a.gz", "train-a", "other", "sub/train-c")
+    files = DataFiles(tmp_path)
+    assert names_of(files, "train", "train*", "*-b") == ["train-a", "train-b"]
+    assert names_of(files, "test", "test*") == []
+
+
+def test_the_users_paths_and_patterns_replace_them(tmp_path: Path) -> None:
+    write(tmp_path, "train", "a/1.bin", "a/2.bin", "b.bin")
+    files = DataFiles(tmp_path, train=("a/*.bin", "b.bin"), test=(str(tmp_path / "b.bin"),))
+    assert names_of(files, "train", "train") == ["a/1.bin", "a/2.bin", "b.bin"]
+    assert names_of(files, "test", "test") == ["b.bin"]
+
+
+def test_missing_files_are_told_with_what_is_there(tmp_path: Path) -> None:
+    write(tmp_path, "one", "two/three")
+    with pytest.raises(DataError, match=r"such as t\*\.x or s\.x \(the folder holds one, two/\)"):
+        DataFiles(tmp_path).of_half("train", ("t*.x", "s.x"))
+    with pytest.raises(
+        DataError, match=r"data\.test = 'tree\*': no such file in .*holds one, two/"
+    ):
+        DataFiles(tmp_path, test=("tree*",)).of_half("test", ())
+    with pytest.raises(DataError, match=r"data\.train = '/nowhere/\*': no such file"):
+        DataFiles(tmp_path, train=("/nowhere/*",)).of_half("train", ())
+
+
+@pytest.mark.parametrize(("name", "what"), [("file", "is a file"), ("none", "is not there")])
+def test_a_root_that_is_no_folder_is_refused(tmp_path: Path, name: str, what: str) -> None:
+    write(tmp_path, "file")
+    with pytest.raises(DataError, match=rf"data\.root = '.*{name}' {what}"):
+        DataFiles(tmp_path / name).of_half("train", ("*",))
+
+
+def test_a_large_folder_is_not_listed_whole(tmp_path: Path) -> None:
+    write(tmp_path, *(f"f{number:03}" for number in range(40)))
+    assert listing(tmp_path).endswith("f011 and 28 more")

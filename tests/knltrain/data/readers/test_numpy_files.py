@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from knltrain.data.readers.files import DataFiles
+from knltrain.data.readers.numpy_files import open_numpy, stored_arrays
+from knltrain.errors import DataError
+
+from .written import check, pictures
+
+
+@pytest.mark.parametrize("names", ["x_{}, y_{}", "{}_images, {}_labels"])
+@pytest.mark.parametrize("is_compressed", [False, True])
+def test_the_arrays_of_one_file_are_told_by_shape_and_name(
+    tmp_path: Path, names: str, is_compressed: bool
+) -> None:
+    halves = {"train": pictures(7), "test": pictures(3, seed=1)}
+    arrays = {
+        name: array
+        for half, pair in halves.items()
+        for name, array in zip(names.format(half, half).split(", "), pair, strict=True)
+    }
+    save = np.savez_compressed if is_compressed else np.savez
+    save(tmp_path / "all.npz", **arrays)
+    for half, (pixels, labels) in halves.items():
+        source = open_numpy(DataFiles(tmp_path), half)
+        check(source, pixels, labels)
+        assert source.held_bytes == (pixels.nbytes if is_compressed else 0)
+
+
+def test_pairs_of_npy_files_are_mapped(tmp_path: Path) -> None:
+    pixels, labels = pictures(6, channels=1)
+    np.save(tmp_path / "train_images.npy", pixels[..., 0])
+    np.save(tmp_path / "train_labels.npy", labels[:, None])
+    source = open_numpy(DataFiles(tmp_path), "train")
+    check(source, pixels, labels)
+    assert source.held_bytes == 0
+    assert open_numpy(DataFiles(tmp_path), "test") is None
+    np.save(tmp_path / "columns.npy", np.asfortranarray(pixels))
+    files = DataFiles(tmp_path, train=("columns.npy", "train_labels.npy"))
+    check(open_numpy(files, "train"), pixels, labels)
+
+
+def test_a_file_for_each_half(tmp_path: Path) -> None:
+    for half, count in (("train", 7), ("test", 3)):
+        pixels, labels = pictures(count)
+        np.savez(tmp_path / f"{half}.npz", images=pixels[..., ::-1], labels=labels)
+    for half, count in (("train", 7), ("test", 3)):
+        files = DataFiles(tmp_path, train=("train.npz",), test=("test.npz",), channel_order="bgr")
+        check(open_numpy(files, half), *pictures(count))
+
+
+def test_arrays_that_are_not_a_pair_are_listed(tmp_path: Path) -> None:
+    pixels, labels = pictures(2)
+    np.savez(tmp_path / "a.npz", one=pixels, two=pixels, labels=labels)
+    with pytest.raises(DataError, match=r"a\.npz: one uint8 \(2, 5, 6, 3\); .*expected one array"):
+        open_numpy(DataFiles(tmp_path), "train")
+    np.savez(tmp_path / "a.npz", train=pixels)
+    with pytest.raises(DataError, match=r"one of labels \(N,\)"):
+        open_numpy(DataFiles(tmp_path), "train")
+
+
+def test_floats_are_refused_with_a_hint(tmp_path: Path) -> None:
+    pixels, labels = pictures(2)
+    np.savez(tmp_path / "a.npz", images=pixels / 255, labels=labels)
+    with pytest.raises(
+        DataError, match=r"a\.npz: images float64 .*expected uint8.*\* 255\)\.round"
+    ):
+        open_numpy(DataFiles(tmp_path), "train")
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".npy"])
+def test_damaged_files_are_named(tmp_path: Path, suffix: str) -> None:
+    path, (pixels, labels) = tmp_path / f"train{suffix}", pictures(4)
+    if suffix == ".npz":
+        np.savez_compressed(path, images=pixels, labels=labels)
+    else:
+        np.save(path, pixels)
+        np.save(tmp_path / "train_labels.npy", labels)
+    content = path.read_bytes()
+    for kept in range(0, len(content), 17):
+        path.write_bytes(content[:kept])
+        with pytest.raises(DataError, match=rf"train{suffix}: no whole file of NumPy's"):
+            open_numpy(DataFiles(tmp_path), "train")
+    path.write_bytes(content.replace(content[-60:-50], bytes(10)) if suffix == ".npz" else b"PK")
+    with pytest.raises(DataError, match="no whole file of NumPy's"):
+        open_numpy(DataFiles(tmp_path), "train")
+
+
+def test_objects_are_not_unpickled(tmp_path: Path) -> None:
+    np.save(tmp_path / "train.npy", np.array([{"a": 1}], object))
+    with pytest.raises(DataError, match="it holds Python objects, which are not read"):
+        stored_arrays(tmp_path / "train.npy")
