@@ -104,7 +104,7 @@ def test_a_list_is_remembered_until_it_or_a_picture_changes(tmp_path: Path, home
 def test_a_picture_that_changes_later_is_told_with_the_list(tmp_path: Path) -> None:
     found = halves(tmp_path, "a.jpg 0\nb c.jpg 1\n").train
     (tmp_path / "a.jpg").write_bytes(b"")
-    with pytest.raises(DataError, match=r"a.jpg: has 0 bytes, but had .*: touch .*/train.txt$"):
+    with pytest.raises(DataError, match=r"a.jpg: has no longer the .*: touch .*/train.txt$"):
         found.picture(0)
 
 

@@ -55,8 +55,11 @@ def test_a_file_of_another_size_is_told_with_the_way_out(tmp_path: Path) -> None
     found = files(tmp_path)
     assert found.still_there()
     (tmp_path / "1").write_text("11111")
-    with pytest.raises(DataError, match=rf"has 5 bytes, but had 4 .*anew: touch {tmp_path}$"):
+    with pytest.raises(DataError, match=rf"no longer the 4 bytes .*anew: touch {tmp_path}$"):
         found.data(1)
+    (tmp_path / "2").write_text("222")
+    with pytest.raises(DataError, match=r"/2: has no longer the 4 bytes"):
+        found.data(2)
     assert not found.still_there()
     (tmp_path / "1").unlink()
     assert not found.still_there()
