@@ -65,8 +65,8 @@ class DataConfig(Table):
     )
     broken: Literal["stop", "skip"] = Field(
         default="stop",
-        description="what a picture does that cannot be decoded: stop the run, or leave its place to"
-        " the next good one with its label, and be counted",
+        description="what becomes of a picture that cannot be decoded: it stops the run, or is"
+        " counted, and the next good one with its label takes its place",
     )
     class_names: Name | None = Field(
         default=None,

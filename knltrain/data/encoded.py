@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
 from knltrain.data.contents import HalfContents
 from knltrain.data.decoding import MAX_PIXELS, Encoded, decode
+from knltrain.data.skipped import SKIPPED
 from knltrain.data.source import ImageSource, LabelArray, Pixels
 from knltrain.errors import BrokenPicture
 
@@ -39,30 +40,12 @@ class DecodingRules:
 
 
 @final
-@dataclass(slots=True)
-class Skipped:
-    """The broken pictures that were passed over: row, and what is wrong."""
-
-    reasons: dict[int, str] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.reasons)
-
-    def __str__(self) -> str:
-        count = len(self)
-        first = next(iter(self.reasons.values()), "")
-        return (
-            f"{count:,} broken picture{'s were' if count > 1 else ' was'} skipped, such as {first}"
-        )
-
-
-@final
 class EncodedSource(ImageSource):
     """Encoded pictures of any sizes, one half of a data set.
 
     With `rules.skip`, the next good picture with the same label takes the place of a broken one:
     that depends on the files alone, so all workers and all epochs see the same, and an epoch keeps
-    its length and its classes. `skipped` tells of them.
+    its length and its classes. `knltrain.data.skipped` counts them.
     """
 
     def __init__(
@@ -77,7 +60,6 @@ class EncodedSource(ImageSource):
         super().__init__(labels, class_names, channels)
         self.pictures = pictures
         self.rules = rules or DecodingRules()
-        self.skipped = Skipped()
         self._contents = contents
         self._places: dict[int, int] = {}
 
@@ -124,7 +106,7 @@ class EncodedSource(ImageSource):
     def _next_good(
         self, row: int, error: BrokenPicture, least: tuple[int, int] | None, buffer: Pixels | None
     ) -> Pixels:
-        found = {row: str(error)}
+        found = {self.pictures.name(row): str(error)}
         same = self.labels == self.labels[row]
         alike = np.flatnonzero(same if same.ndim == 1 else same.all(axis=1))
         behind = np.roll(alike, -1 - np.searchsorted(alike, row))[:-1]
@@ -132,9 +114,9 @@ class EncodedSource(ImageSource):
             try:
                 pixels = self._decoded(place, least, buffer)
             except BrokenPicture as another:
-                found[place] = str(another)
+                found[self.pictures.name(place)] = str(another)
                 continue
-            self.skipped.reasons |= found
+            SKIPPED.add(found)
             self._places[row] = place
             return pixels
         raise BrokenPicture(

@@ -13,6 +13,7 @@ from knltrain.assembly.losses import check_labels, tells_each_class
 from knltrain.checkpoint.folders import by_step
 from knltrain.checkpoint.reader import Checkpoint, load_checkpoint
 from knltrain.config import RunConfig
+from knltrain.data.skipped import SKIPPED
 from knltrain.errors import CheckpointError, ConfigError, DamagedCheckpoint
 from knltrain.evaluation import Evaluation, Evaluator
 from knltrain.exchange.transports.loopback import Loopback
@@ -53,6 +54,7 @@ def evaluate_run(
     config = read_config(run_folder, tuple(overrides))
     network = build_network(config)
     checkpoint, notes = newest_model(run_folder, network)
+    SKIPPED.reasons.clear()
     dataset = build_dataset(config)
     notes += check_data(checkpoint, dataset.contents, accepts_other_data)
     check_labels(config, network, dataset)
@@ -69,6 +71,8 @@ def evaluate_run(
         found = evaluator.evaluate(checkpoint.center.packed, checkpoint.step, by_class=True)
     finally:
         backend.close()
+    if SKIPPED:
+        notes.append(str(SKIPPED))
     return CheckpointEvaluation(checkpoint.folder, checkpoint.step, found, tuple(notes))
 
 

@@ -22,6 +22,8 @@ LONGEST_WAIT_SECONDS: Final = 600.0
 """How long a worker with a message that must arrive waits for a parent that reads nothing."""
 
 LONGEST_LINE_BYTES: Final = 2**24
+MOST_SKIPPED_TOLD: Final = 10_000
+"""Broken pictures that a process names, so that a line is not longer."""
 
 _FIELDS: Final[dict[str, dict[str, tuple[type, ...]]]] = {
     "error": {
@@ -32,6 +34,7 @@ _FIELDS: Final[dict[str, dict[str, tuple[type, ...]]]] = {
         "at_seconds": (float, int),
     },
     "done": {"result": (dict,)},
+    "skipped": {"pictures": (dict,)},
 }
 """What the parent relies on, by kind of event."""
 

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any, final
 
 from affinity import placement_environment
+from knltrain.data.skipped import Skipped
 from knltrain.errors import RunFolderError
+from knltrain.files.durable import reason_of, write_whole
 from knltrain.launch.events import Event
 from knltrain.launch.plan import RunPlan, asked_of
 from knltrain.launch.progress import ProgressDisplay
@@ -25,6 +27,7 @@ class Listener:
         self._plan = plan
         self._run_folder = run_folder
         self._display = display
+        self._skipped = Skipped()
         self._places: list[dict[str, object]] = [
             {"rank": plan.rank_of(place), "asked": asked_of(plan.config, place), "got": None}
             for place in plan.placements
@@ -45,8 +48,23 @@ class Listener:
             self._take_place(rank, event["got"])
         elif event["event"] == "unwritten":
             self._take_unwritten(rank, event["what"], event["lacks"])
+        elif event["event"] == "skipped":
+            self._skipped.add(event["pictures"])
         else:
             raise ValueError(f"worker {rank} sent an unknown event: {event}")
+
+    def tell_skipped(self) -> None:
+        """Count the broken pictures that were passed over, and name them in the run folder."""
+        if not self._skipped:
+            return
+        path = self._run_folder / f"broken-pictures-{self._first}.txt"
+        said = f"note: {self._skipped}"
+        try:
+            write_whole(path, "\n".join(sorted(self._skipped.reasons)) + "\n")
+        except OSError as error:
+            self._display.note(f"{said}; {path} cannot be written ({reason_of(error)})")
+        else:
+            self._display.note(f"{said}; all are named in {path}")
 
     def _take_place(self, rank: int, got: dict[str, Any]) -> None:
         self._places[rank - self._first]["got"] = got

@@ -285,6 +285,7 @@ def _supervise(
         if job_peers is not None:
             job_peers.show_life(limit_seconds)
         ending = watching.watch()
+        listener.tell_skipped()
         for (rank, what), lacks in listener.lacking.items():
             display.note(f"missing: worker {rank}: {what}: {lacks}")
     if (error := error_of(ending, plan, orders.run_folder, listener)) is not None:

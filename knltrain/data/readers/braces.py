@@ -24,10 +24,10 @@ def expanded(pattern: str) -> list[str]:
             raise _wrong(pattern)
         return [pattern]
     begin, end = pattern[: found.start()], pattern[found.end() :]
-    names = [begin + part + rest for part in _parts(found[1], pattern) for rest in expanded(end)]
-    if len(names) > MOST_NAMES:
+    parts, rests = _parts(found[1], pattern), expanded(end)
+    if len(parts) * len(rests) > MOST_NAMES:
         raise DataError(f"'{pattern}' stands for more than {MOST_NAMES:,} names: expected fewer")
-    return names
+    return [begin + part + rest for part in parts for rest in rests]
 
 
 def _parts(inside: str, pattern: str) -> list[str]:

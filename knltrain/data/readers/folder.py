@@ -34,13 +34,7 @@ def open_folder(files: DataFiles, half: HalfName) -> EncodedSource | None:
     assert train is not None
     names = files.class_names() or sorted_names(_scan(files, train).classes)
     scan = _scan(files, folder)
-    labels = numbered_labels(
-        scan.classes,
-        scan.codes,
-        names,
-        files.first_label,
-        lambda row: str(Path(scan.pictures.name(row)).parent),
-    )
+    labels = numbered_labels(scan.classes, scan.codes, names, files.first_label, scan.class_folder)
     turns = np.lexsort(
         (scan.codes, np.arange(len(labels)) - np.searchsorted(scan.codes, scan.codes))
     )

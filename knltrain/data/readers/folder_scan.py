@@ -36,6 +36,10 @@ class FolderScan:
     skipped: int
     example: str
 
+    def class_folder(self, row: int) -> str:
+        """Where pictures of the class of picture `row` lie."""
+        return f"{self.folder}/{self.classes[self.codes[row]]}"
+
 
 def scan_folder(folder: Path, root: Path, follow_links: bool) -> FolderScan:
     """List the pictures of `folder`, or take the list of an earlier start.

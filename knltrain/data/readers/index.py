@@ -41,7 +41,8 @@ def load_index(key: str) -> Arrays | None:
     if path is None:
         return None
     try:
-        with np.load(path, allow_pickle=False) as file:
+        content = io.BytesIO(path.read_bytes())
+        with np.load(content, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except _DAMAGED:
         return None

@@ -134,11 +134,11 @@ def _lines(path: Path) -> list[str]:
 
 def _parted(text: str, place: str) -> tuple[str, str]:
     """Path and label of a line: spaces belong to the path, but for the last."""
-    name, *label = text.strip().rsplit(maxsplit=1)
-    if not label or Path(label[0]).suffix.lower() in SUFFIXES:
-        shown = text.strip()[:100]
-        raise DataError(f"{place}: '{shown}' has no label after a space: {_EXPECTED}")
-    return name, label[0]
+    parts = text.strip().rsplit(maxsplit=1)
+    if len(parts) < 2 or Path(parts[1]).suffix.lower() in SUFFIXES:
+        begin = text.strip()[:100]
+        raise DataError(f"{place}: '{begin}' has no label after a space: {_EXPECTED}")
+    return parts[0], parts[1]
 
 
 def _size(path: Path) -> int:

@@ -57,10 +57,10 @@ class PictureFiles(EncodedPictures):
     def data(self, row: int) -> bytes:
         """The whole file; DataError where it is gone or another one."""
         number = self._number(row)
-        path = self._folder / self._names[number]
+        path, size = self._folder / self._names[number], int(self._sizes[number])
         try:
             with path.open("rb", buffering=0) as file:
-                found = file.readall()
+                found = file.read(size + 1)
         except FileNotFoundError as error:
             raise DataError(
                 f"{path}: is gone, but was there when the pictures were listed: expected it to "
@@ -71,10 +71,10 @@ class PictureFiles(EncodedPictures):
                 f"{path}: cannot be read ({error.strerror}): is the disk still there, and may this "
                 "user read it?"
             ) from error
-        if len(found) != self._sizes[number]:
+        if len(found) != size:
             raise DataError(
-                f"{path}: has {len(found):,} bytes, but had {self._sizes[number]:,} when the "
-                "pictures were listed: expected no changes; to have them listed anew: touch "
+                f"{path}: has no longer the {size:,} bytes that it had when the pictures were "
+                "listed: expected no changes; to have them listed anew: touch "
                 f"{self._list_file or path.parent}"
             )
         return found

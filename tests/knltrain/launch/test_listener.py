@@ -105,6 +105,32 @@ def test_places_that_cannot_be_written_end_no_run(plan: RunPlan, tmp_path: Path)
     assert listener.lacking == {}
 
 
+def test_skipped_pictures_of_all_workers_are_counted_and_named(
+    plan: RunPlan, tmp_path: Path
+) -> None:
+    shown = io.StringIO()
+    listener = Listener(plan, tmp_path, PlainDisplay(shown))
+    listener.tell_skipped()
+    assert shown.getvalue() == ""
+    listener.hear(0, {"event": "skipped", "pictures": {"b.jpg": "b.jpg: cut: expected more"}})
+    listener.hear(1, {"event": "skipped", "pictures": {"b.jpg": "b.jpg: cut", "a.jpg": "a.jpg"}})
+    listener.tell_skipped()
+    path = tmp_path / "broken-pictures-0.txt"
+    assert path.read_text() == "a.jpg\nb.jpg\n"
+    assert f"note: 2 broken pictures were skipped, such as b.jpg: cut; all are named in {path}" in (
+        shown.getvalue()
+    )
+
+
+def test_skipped_pictures_that_cannot_be_named_are_counted(plan: RunPlan, tmp_path: Path) -> None:
+    shown = io.StringIO()
+    listener = Listener(plan, tmp_path / "gone", PlainDisplay(shown))
+    listener.hear(0, {"event": "skipped", "pictures": {"b.jpg": "b.jpg: cut"}})
+    listener.tell_skipped()
+    assert "1 broken picture was skipped, such as b.jpg: cut; " in shown.getvalue()
+    assert "cannot be written (No such file or directory)" in shown.getvalue()
+
+
 def test_an_unknown_word_is_a_defect(plan: RunPlan, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown event"):
         Listener(plan, tmp_path, PlainDisplay(io.StringIO())).hear(0, {"event": "singing"})
