@@ -206,24 +206,14 @@ def mnist(config: DataConfig) -> Halves:
     """MNIST from the idx files in `data.root`; `ConfigError` if that is left out."""
     from knltrain.data.mnist import load_mnist
 
-    return load_mnist(mnist_root(config), config.train_images, config.test_images)
+    return load_mnist(folder_of(config), config.train_images, config.test_images)
 
 
 def mnist_t10k(config: DataConfig) -> Halves:
     """MNIST's test half alone: a part to learn from, the rest to test on; else as `mnist`."""
     from knltrain.data.mnist import load_mnist
 
-    return load_mnist(mnist_root(config), config.train_images, config.test_images, alone=True)
-
-
-def mnist_root(config: DataConfig) -> Path:
-    """The folder of MNIST's files; `ConfigError` if it is left out."""
-    if config.root is None:
-        raise ConfigError(
-            "data.root is missing: expected the folder with MNIST's idx files, as in "
-            "--set data.root=/data/mnist"
-        )
-    return Path(config.root)
+    return load_mnist(folder_of(config), config.train_images, config.test_images, alone=True)
 
 
 def synthetic(config: DataConfig) -> Halves:
@@ -251,14 +241,14 @@ def mnist_extent(config: DataConfig) -> Extent:
     """The size of MNIST, by the headers of its files."""
     from knltrain.data.mnist import mnist_extent
 
-    return mnist_extent(mnist_root(config))
+    return mnist_extent(folder_of(config))
 
 
 def mnist_t10k_extent(config: DataConfig) -> Extent:
     """The size of its test half."""
     from knltrain.data.mnist import mnist_extent
 
-    return mnist_extent(mnist_root(config), alone=True)
+    return mnist_extent(folder_of(config), alone=True)
 
 
 def synthetic_extent(_config: DataConfig) -> Extent:

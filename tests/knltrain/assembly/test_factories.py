@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from knltrain.assembly import build_backend, build_dataset, build_method, resolve
+from knltrain.assembly.names import check_names, image_shape_of, label_shape_of, read_halves
 from knltrain.backends.loss import SoftmaxCrossEntropy
 from knltrain.errors import ConfigError, DataError
 from knltrain.exchange.rules.averaging import GradientMean
@@ -86,3 +88,53 @@ def test_no_exchange_is_never_due(config):
 def test_gradients_cannot_be_exchanged_now_and_then(config):
     with pytest.raises(ConfigError, match=r"exchange.communication_period = 2"):
         build_method(config(exchange__method="sync_sgd", exchange__communication_period=2), 2)
+
+
+def test_a_reader_takes_the_files_and_keys_of_the_configuration(config, tmp_path):
+    pixels = np.zeros((12, 6, 7, 3), np.uint8)
+    pixels[..., 0] = 9 * np.arange(12)[:, None, None]
+    np.savez(tmp_path / "own.npz", images=pixels, labels=1 + np.arange(12) % 3)
+    own = {"data__name": "numpy", "data__root": str(tmp_path), "data__train": "own.npz"}
+    own |= {"data__test_share": 0.5, "data__first_label": 1, "data__channel_order": "bgr"}
+    own |= {"data__train_images": 4, "data__test_images": None}
+    chosen = config(**own)
+    dataset = build_dataset(chosen)
+    assert (len(dataset.train), len(dataset.test), dataset.classes) == (4, 6, 3)
+    assert dataset.train.source.labels.min() == 0
+    assert dataset.test.source.picture(0)[0, 0].tolist() == [0, 0, 27]
+    assert image_shape_of(chosen) == (6, 7, 3)
+    assert label_shape_of(chosen) == ()
+
+
+def test_random_pictures_have_the_size_that_is_asked_for(config):
+    own = {"data__name": "random", "data__classes": 1000, "data__image": (224, 200, 3)}
+    chosen = config(**own, data__train_images=1_281_167, data__test_images=50_000)
+    assert image_shape_of(chosen) == (224, 200, 3)
+    halves = read_halves(chosen)
+    assert (len(halves.train), len(halves.test)) == (1_281_167, 50_000)
+    with pytest.raises(ConfigError, match=r"data.image = \[224, 224, 3\] and data.classes = 1000"):
+        image_shape_of(config(data__name="random"))
+
+
+def test_keys_that_a_data_set_does_not_read_are_refused(config):
+    with pytest.raises(ConfigError, match=r"data.label = 'fine': .* 'digits' does not .* cifar100"):
+        check_names(config(data__label="fine"))
+    with pytest.raises(
+        ConfigError, match=r"data.image = .* 'digits' does not read it, only random"
+    ):
+        read_halves(config(data__image=(1, 1, 1)))
+
+
+def test_copies_that_do_not_fit_are_refused(config, tmp_path, monkeypatch):
+    np.savez_compressed(
+        tmp_path / "own.npz", images=np.zeros((12, 6, 7, 3), np.uint8), labels=np.arange(12) % 3
+    )
+    own = {"data__name": "numpy", "data__root": str(tmp_path), "data__test_share": 0.5}
+    chosen = config(**own, data__train_images=None, data__test_images=None)
+    monkeypatch.setattr("knltrain.data.extent.available_bytes", lambda: 2000)
+    monkeypatch.setattr(
+        "knltrain.data.standardising.mean_and_deviation", lambda _source: (0.0, 1.0)
+    )
+    build_dataset(chosen, 2)
+    with pytest.raises(DataError, match=r"6 training and 6 test images .* 2\.0 KiB"):
+        build_dataset(chosen, 3)
