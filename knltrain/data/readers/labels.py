@@ -51,6 +51,6 @@ def classes_of(*halves: LabelArray) -> int:
 def class_counts(labels: LabelArray, classes: int) -> npt.NDArray[np.int64]:
     """Images of each class, (classes,); of targets those that are more likely of it than not."""
     if labels.ndim == 2:
-        return np.count_nonzero(labels > 0.5, axis=0).astype(np.int64)
+        return np.asarray(np.count_nonzero(labels > 0.5, axis=0), np.int64)
     counts: npt.NDArray[np.int64] = np.bincount(labels.astype(np.int64), minlength=classes)
     return counts
