@@ -12,7 +12,7 @@ from knltrain.assembly.methods import build, strategy_of
 from knltrain.assembly.rules import MethodContext
 from knltrain.config import DataConfig, RunConfig
 from knltrain.config.methods import METHODS
-from knltrain.errors import ConfigError, DataError, unknown_name
+from knltrain.errors import ConfigError, unknown_name
 from knltrain.network.layers import Multipliers
 from knltrain.network.network import Network
 from knltrain.network.parameter_settings import ParameterSetting
@@ -166,7 +166,7 @@ def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:
         halves = source.load(chosen)
     else:
         halves = source.load(chosen)
-        extent = _extent_of(halves)
+        extent = _extent_of(halves, chosen.side_pixels)
         check_room(extent, chosen.name, copies - 1)
     mean, deviation = mean_and_deviation(halves.train)
     side = chosen.side_pixels or extent.side_pixels
@@ -182,21 +182,21 @@ def read_halves(config: RunConfig) -> Halves:
 
 def _extent(chosen: DataConfig) -> Extent:
     source = _pick("data.name", chosen.name, DATASETS)
-    return _extent_of(source.load(chosen)) if source.extent is None else source.extent(chosen)
+    if source.extent is not None:
+        return source.extent(chosen)
+    return _extent_of(source.load(chosen), chosen.side_pixels)
 
 
-def _extent_of(halves: Halves) -> Extent:
-    """The size of pictures that are opened; they are mapped, or in memory."""
+def _extent_of(halves: Halves, side: int | None) -> Extent:
+    """The size of pictures that are opened, as they are or brought to `side` x `side` pixels."""
     from knltrain.data.extent import Extent
 
-    train, test = halves.train, halves.test
-    if train.image_shape is None:
-        raise DataError(
-            f"data.name = '{halves.name}': its images differ in size, or are known only when they "
-            "are decoded: expected a size to bring all of them to"
-        )
+    train, test, shape = halves.train, halves.test, halves.train.image_shape
+    if shape is None:
+        height, width = (side, side) if side else train.size()
+        shape = (height, width, train.channels)
     is_held = bool(train.held_bytes or test.held_bytes)
-    return Extent(len(train), len(test), train.image_shape, train.labels.shape[1:], held=is_held)
+    return Extent(len(train), len(test), shape, train.labels.shape[1:], held=is_held)
 
 
 def _check_data_keys(chosen: DataConfig) -> None:

@@ -61,7 +61,7 @@ def decode(
 
         return decode_by_pillow(data, channels, name, max_pixels, exif)
     check_pixels(*size, max_pixels, name)
-    turn = _jpeg_orientation(data) if exif else 1
+    turn = _orientation(data) if exif else 1
     height, width = least or (0, 0)
     if turn >= _SIDES_SWAPPED:
         height, width = width, height
@@ -81,8 +81,8 @@ def decode(
     return oriented(pixels, turn)
 
 
-def picture_size(data: Encoded, name: str) -> tuple[int, int, int]:
-    """Height, width and channels (1 of grey pictures, else 3), by the header alone.
+def picture_size(data: Encoded, name: str, exif: bool = False) -> tuple[int, int]:
+    """Height and width by the header alone; with `exif` as its orientation asks for it.
 
     Raises BrokenPicture where there is none.
     """
@@ -90,8 +90,8 @@ def picture_size(data: Encoded, name: str) -> tuple[int, int, int]:
     if size is None:
         from knltrain.data.pillow_decoding import size_by_pillow
 
-        return size_by_pillow(data, name)
-    return *size, 1 if simplejpeg.decode_jpeg_header(data)[2] == "Gray" else 3
+        size = size_by_pillow(data, name)
+    return size[::-1] if exif and _orientation(data) >= _SIDES_SWAPPED else size
 
 
 def is_jpeg(data: Encoded) -> bool:
@@ -138,7 +138,7 @@ def _jpeg_size(data: Encoded) -> tuple[int, int] | None:
     return int(height), int(width)
 
 
-def _jpeg_orientation(data: Encoded) -> int:
+def _orientation(data: Encoded) -> int:
     from knltrain.data.pillow_decoding import orientation
 
     return orientation(data)

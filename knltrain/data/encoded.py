@@ -9,13 +9,15 @@ from typing import final
 import numpy as np
 
 from knltrain.data.contents import HalfContents
-from knltrain.data.decoding import MAX_PIXELS, Encoded, decode
+from knltrain.data.decoding import MAX_PIXELS, Encoded, decode, picture_size
 from knltrain.data.skipped import SKIPPED
-from knltrain.data.source import ImageSource, LabelArray, Pixels
-from knltrain.errors import BrokenPicture
+from knltrain.data.source import ImageSource, LabelArray, Pixels, Rows, Selection
+from knltrain.errors import BrokenPicture, DataError
 
 MOST_IN_A_ROW = 100
 """Pictures that are tried in place of a broken one: if all are broken, something else is wrong."""
+_LOOKED_AT = 32
+"""Pictures at equal distances whose headers tell the size of all."""
 
 
 class EncodedPictures(ABC):
@@ -87,6 +89,45 @@ class EncodedSource(ImageSource):
         """None: pictures stay in their files."""
         return 0
 
+    def size(self) -> tuple[int, int]:
+        """Height and width that the pictures seem to have, by the headers of a few of them.
+
+        Raises DataError where these differ, and BrokenPicture for one without, unless it is
+        skipped.
+        """
+        count = min(len(self), _LOOKED_AT)
+        found: dict[tuple[int, int], str] = {}
+        for row in (np.arange(count) * len(self) // count).tolist():
+            name = self.pictures.name(row)
+            try:
+                size = picture_size(self.pictures.data(row), name, self.rules.exif)
+            except BrokenPicture as error:
+                if not self.rules.skip:
+                    raise
+                broken = error
+                continue
+            found.setdefault(size, name)
+        if not found:
+            raise broken
+        if len(found) > 1:
+            told = (f"{name} has {size[0]:,} x {size[1]:,}" for size, name in found.items())
+            raise DataError(
+                f"{next(told)} pixels, {next(told)}: expected one size; set data.side_pixels to "
+                "that of all images, as the network takes them"
+            )
+        return next(iter(found))
+
+    def chosen(self, rows: Rows) -> EncodedSource:
+        """Pictures `rows` (n,) of this source, in that order: another such source."""
+        return EncodedSource(
+            _Chosen(self.pictures, rows),
+            self.labels[rows],
+            self.class_names,
+            self.channels,
+            Selection(self, rows).contents(),
+            self.rules,
+        )
+
     def contents(self) -> HalfContents:
         """As given."""
         return self._contents
@@ -123,3 +164,18 @@ class EncodedSource(ImageSource):
             f"{error}; it cannot be skipped, as none of the {len(found) - 1:,} next pictures with "
             "its label is whole"
         )
+
+
+@final
+class _Chosen(EncodedPictures):
+    """Some of other pictures."""
+
+    def __init__(self, pictures: EncodedPictures, rows: Rows) -> None:
+        self._pictures = pictures
+        self._rows = rows
+
+    def data(self, row: int) -> Encoded:
+        return self._pictures.data(int(self._rows[row]))
+
+    def name(self, row: int) -> str:
+        return self._pictures.name(int(self._rows[row]))

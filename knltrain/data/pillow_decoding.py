@@ -62,15 +62,14 @@ def decode_by_pillow(
     return oriented(pixels, turn)
 
 
-def size_by_pillow(data: Encoded, name: str) -> tuple[int, int, int]:
-    """Height, width and channels; see `knltrain.data.decoding.picture_size`."""
-    image = _opened(data, name)
-    width, height = image.size
-    return height, width, 1 if image.mode[0] in "1LIF" and image.mode != "LAB" else 3
+def size_by_pillow(data: Encoded, name: str) -> tuple[int, int]:
+    """Height and width; see `knltrain.data.decoding.picture_size`."""
+    width, height = _opened(data, name).size
+    return height, width
 
 
 def orientation(data: Encoded) -> int:
-    """The EXIF orientation of a JPEG, 1 to 8; 1 where none can be read."""
+    """The EXIF orientation of a picture, 1 to 8; 1 where none can be read."""
     with suppress(BrokenPicture, *_DAMAGED):  # of which the decoder tells
         return _turn(_opened(data, ""))
     return 1

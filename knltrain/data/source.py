@@ -70,6 +70,15 @@ class ImageSource(ABC):
         for row, picture in zip(rows.tolist(), out, strict=True):
             picture[:] = self.picture(row)
 
+    def chosen(self, rows: Rows) -> ImageSource:
+        """Pictures `rows` (n,) of this source, in that order."""
+        return Selection(self, rows)
+
+    def size(self) -> tuple[int, int]:
+        """Height and width of the pictures; DataError where they differ."""
+        assert self.image_shape is not None, "sources of several sizes look at them"
+        return self.image_shape[:2]
+
     @property
     @abstractmethod
     def held_bytes(self) -> int:
@@ -154,6 +163,10 @@ class Selection(ImageSource):
     def read(self, rows: Rows, out: Pixels) -> None:
         """Write the pictures `rows` (n,) to `out` (n,H,W,C)."""
         self._source.read(self._rows[rows], out)
+
+    def size(self) -> tuple[int, int]:
+        """Those of the other source."""
+        return self._source.size()
 
     @property
     def held_bytes(self) -> int:

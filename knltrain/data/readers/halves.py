@@ -11,7 +11,7 @@ import numpy.typing as npt
 from knltrain.data.dataset import Halves, check_labels, numbered
 from knltrain.data.readers.files import HALVES, DataFiles, HalfName
 from knltrain.data.readers.labels import class_counts, classes_of
-from knltrain.data.source import ImageSource, LabelArray, Selection
+from knltrain.data.source import ImageSource, LabelArray
 from knltrain.errors import DataError
 
 OpenHalf: TypeAlias = Callable[[DataFiles, HalfName], ImageSource | None]
@@ -100,7 +100,7 @@ def _split(source: ImageSource, share: float) -> tuple[ImageSource, ImageSource]
             "be for testing: expected some for each half; take another share"
         )
     train, test = (np.flatnonzero(rows).astype(np.int64) for rows in (~is_test, is_test))
-    return Selection(source, train), Selection(source, test)
+    return source.chosen(train), source.chosen(test)
 
 
 def _numbers_in_class(labels: LabelArray) -> npt.NDArray[np.int64]:
@@ -122,7 +122,7 @@ def _first(name: str, half: HalfName, source: ImageSource, wanted: int | None) -
             f"data.{half}_images = {wanted:,}, but {name} holds {len(source):,} {HALVES[half]} "
             f"images: ask for {len(source):,} or fewer"
         )
-    return Selection(source, np.arange(wanted))
+    return source.chosen(np.arange(wanted))
 
 
 def _notes(train: ImageSource, test: ImageSource, files: DataFiles) -> Iterator[str]:

@@ -8,7 +8,7 @@ import pytest
 from knltrain.data.contents import HalfContents
 from knltrain.data.encoded import DecodingRules, EncodedPictures, EncodedSource
 from knltrain.data.skipped import SKIPPED
-from knltrain.errors import BrokenPicture
+from knltrain.errors import BrokenPicture, DataError
 
 from .pictures import jpeg, texture
 
@@ -79,3 +79,43 @@ def test_a_label_without_a_good_picture_stops_all() -> None:
         source(7).picture(7)
     with pytest.raises(BrokenPicture, match=r"1.jpg: .* none of the 2 next pictures"):
         source(1, 3, 5).picture(1)
+
+
+def test_a_size_is_that_of_all_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert source().size() == (16, 24)
+    other = jpeg(texture(20, 30))
+    monkeypatch.setattr(InMemory, "data", lambda _self, row: other if row == 5 else GOOD[row])
+    with pytest.raises(DataError, match=r"0.jpg has 16 x 24 pixels, 5.jpg 20 x 30: .*side_pixels"):
+        source().size()
+
+
+def test_a_size_is_told_without_broken_pictures_if_they_are_skipped() -> None:
+    class Empty(EncodedPictures):
+        def __init__(self, good: int) -> None:
+            self._good = good
+
+        def data(self, row: int) -> bytes:
+            return GOOD[row] if row == self._good else b""
+
+        def name(self, row: int) -> str:
+            return f"{row}.jpg"
+
+    found = source()
+    for good in (3, 7):
+        found.pictures = Empty(good)
+        assert found.size() == (16, 24)
+    found.pictures = Empty(8)
+    with pytest.raises(BrokenPicture, match=r"7.jpg: is empty"):
+        found.size()
+    found.rules = DecodingRules()
+    with pytest.raises(BrokenPicture, match=r"0.jpg: is empty"):
+        found.size()
+
+
+def test_pictures_that_are_chosen_are_replaced_by_each_other_alone() -> None:
+    found = source(2, 6).chosen(np.array([6, 3, 0]))
+    assert (found.labels.tolist(), found.picture_name(1)) == ([0, 1, 0], "3.jpg")
+    assert np.array_equal(found.picture(0), source().picture(0))
+    assert found.contents() != source().chosen(np.array([6, 3, 1])).contents()
+    with pytest.raises(BrokenPicture, match=r"none of the 1 next pictures"):
+        source(2, 6).chosen(np.array([6, 2])).picture(0)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:::PIL")  # Pillow warns of some 
 def test_every_lossless_format_comes_back(kind: str, settings: dict[str, bool]) -> None:
     data = by_pillow(IMAGE, kind, **settings)
     assert np.array_equal(decode(data, 3, "a"), PICTURE)
-    assert picture_size(data, "a") == (20, 30, 3)
+    assert picture_size(data, "a") == (20, 30)
 
 
 def test_of_several_frames_the_first_is_taken() -> None:
@@ -64,9 +64,6 @@ def test_of_16_bits_the_upper_8_are_kept(colour_type: int, values: int) -> None:
     assert np.array_equal(decode(data, 3, "a.png"), colours >> 8)
     if values < 3:
         assert np.array_equal(decode(data, 1, "a.png"), deep[..., :1] >> 8)
-    assert picture_size(data, "a.png") == (20, 30, 3 if values >= 3 or values == 4 else 1) or (
-        values == 2
-    )
 
 
 @pytest.mark.parametrize("kind", ["TIFF", "PPM"])
