@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Final, NamedTuple, final
 
@@ -60,16 +61,17 @@ class RawPictures(ImageSource):
         channels = int(index.shapes[0, 0])
         shape = (int(whole[0, 1]), int(whole[0, 2]), channels) if same else None
         super().__init__(labels, (), channels, shape)
-        self._path, self._index, self._contents = path, index, contents
+        self._path, self._place = path, str(path.resolve())
+        self._index, self._contents = index, contents
         self._is_bgr = is_bgr
 
     def picture(self, row: int) -> Pixels:
         """A view (H,W,C) of planes (C,H,W); BrokenPicture where there are too few bytes."""
-        data, shape = _bytes(self._path, self._index, row), self._index.shapes[row]
-        if self._index.places[row] == _BROKEN or data is None:
+        data, shape = _bytes(self._place, self._index, row), self._index.shapes[row].tolist()
+        if data is None:
             raise BrokenPicture(
                 f"{self.picture_name(row)}: has {int(self._index.sizes[row]):,} bytes for (C, H, W)"
-                f" = {tuple(shape.tolist())}: expected {int(np.prod(shape)):,}; remove it"
+                f" = {tuple(shape)}: expected {math.prod(shape):,}; remove it"
             )
         planes = np.frombuffer(data, np.uint8).reshape(shape)
         found: Pixels = (planes[::-1] if self._is_bgr else planes).transpose(1, 2, 0)
@@ -94,11 +96,11 @@ class EncodedRecords(EncodedPictures):
     """Pictures of an LMDB that are encoded as JPEG, PNG or else."""
 
     def __init__(self, path: Path, index: _Index) -> None:
-        self._path, self._index = path, index
+        self._path, self._place, self._index = path, str(path.resolve()), index
 
     def data(self, row: int) -> memoryview:
         """A view of the mapped file."""
-        found = _bytes(self._path, self._index, row)
+        found = _bytes(self._place, self._index, row)
         return memoryview(b"") if found is None else found
 
     def name(self, row: int) -> str:
@@ -106,9 +108,10 @@ class EncodedRecords(EncodedPictures):
         return _name(self._path, self._index.keys[row])
 
 
-def _bytes(path: Path, index: _Index, row: int) -> memoryview | None:
-    record = environment(path).get(index.keys[row])
+def _bytes(place: str, index: _Index, row: int) -> memoryview | None:
+    """A picture in the mapped file; None of broken ones."""
     begin = int(index.places[row])
+    record = None if begin == _BROKEN else environment(place).get(index.keys[row])
     return None if record is None else record[begin : begin + int(index.sizes[row])]
 
 
@@ -143,8 +146,9 @@ def _contents(
     found.update(order.encode())
     found.update(np.ascontiguousarray(labels).data)
     found.update(index.sizes.data)
+    place = str(path.resolve())
     for row in sampled(len(labels)):
-        found.update(_bytes(path, index, row) or b"")
+        found.update(_bytes(place, index, row) or b"")
     _, height, width = index.shapes.max(axis=0).tolist()
     return HalfContents(len(labels), (height, width, channels), found.hexdigest())
 
@@ -154,7 +158,7 @@ def _scanned(path: Path) -> _Index:
     keys: list[bytes] = []
     found: list[tuple[int, int, int, int, int, int]] = []
     try:
-        for key, record in environment(path).transaction().cursor():
+        for key, record in environment(str(path.resolve())).transaction().cursor():
             keys.append(bytes(key))
             found.append(_told(parse_datum(memoryview(record))))
     except lmdb.Error as error:

@@ -64,24 +64,27 @@ class Environment:
         return self.path / "data.mdb" if self.path.is_dir() else self.path
 
 
-_OPEN: Final[dict[Path, Environment]] = {}
+_OPEN: Final[dict[str, Environment]] = {}
+"""By their paths in full."""
 _LOCK: Final = Lock()
 
 
-def environment(path: Path) -> Environment:
-    """The environment at `path`, a folder with data.mdb or a file; opened if this process has not.
+def environment(place: str) -> Environment:
+    """The environment at a resolved path, a folder with data.mdb or a file; opened if need be.
 
     One that comes from a process before a fork is opened anew. Raises DataError for one that is
     truncated, or cannot be read.
     """
-    place = path.resolve()
+    found = _OPEN.get(place)
+    if found is not None and found.process == os.getpid():
+        return found
     with _LOCK:
         found = _OPEN.get(place)
         if found is not None and found.process != os.getpid():
             found.close()
             found = None
         if found is None:
-            found = _OPEN[place] = Environment(place)
+            found = _OPEN[place] = Environment(Path(place))
         return found
 
 

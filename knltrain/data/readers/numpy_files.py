@@ -6,6 +6,7 @@ files hold several of a kind, names tell the halves: x_train, test_images.
 
 from __future__ import annotations
 
+import re
 import struct
 import zipfile
 import zlib
@@ -33,6 +34,10 @@ _DAMAGE: Final = (
     zlib.error,
     struct.error,
 )
+_WORDS: Final[dict[HalfName, re.Pattern[str]]] = {
+    "train": re.compile("(?<![a-wz])train"),
+    "test": re.compile("(?<![a-wz])(test|t10k)"),
+}
 _LOCAL_HEADER: Final = struct.Struct("<26x2H")
 """Of a member of a zip file; it ends with the lengths of its name and of what else it has."""
 
@@ -56,9 +61,8 @@ class StoredArray:
         return f"{name} {self.dtype} {self.shape}"
 
     def is_of(self, half: HalfName) -> bool:
-        """Whether its name tells that half."""
-        words = {"train": ("train",), "test": ("test", "t10k")}[half]
-        return any(word in (self.member or self.path.name).lower() for word in words)
+        """Whether its name tells that half, as x_train and testX do, but latest does not."""
+        return bool(_WORDS[half].search((self.member or self.path.name).lower()))
 
     def array(self) -> npt.NDArray[Any]:
         """Its values, mapped unless they are compressed."""

@@ -7,10 +7,14 @@ from threading import Thread
 import lmdb
 import pytest
 
-from knltrain.data.readers.lmdb_files import environment
+from knltrain.data.readers.lmdb_files import Environment, environment
 from knltrain.errors import DataError
 
 from .written import write_lmdb
+
+
+def opened(path: Path) -> Environment:
+    return environment(str(path.resolve()))
 
 
 @pytest.fixture
@@ -20,13 +24,13 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_an_environment_is_opened_once_in_a_process_and_read_by_threads(path: Path) -> None:
-    opened = environment(path)
-    assert environment(path / "../db") is opened
-    assert opened.get(b"none") is None
+    found_once = opened(path)
+    assert opened(path / "../db") is found_once
+    assert found_once.get(b"none") is None
     found: list[bytes] = []
 
     def read() -> None:
-        found.append(bytes(opened.get(b"00000003_x")[:5]))
+        found.append(bytes(found_once.get(b"00000003_x")[:5]))
 
     threads = [Thread(target=read) for _ in range(3)]
     for thread in threads:
@@ -37,13 +41,13 @@ def test_an_environment_is_opened_once_in_a_process_and_read_by_threads(path: Pa
 
 
 def test_a_process_after_a_fork_opens_it_anew(path: Path) -> None:
-    before = environment(path)
+    before = opened(path)
     assert before.get(b"00000001_x")[:5] == b"00001"
     pid = os.fork()
     if not pid:
         try:
-            opened = environment(path)
-            good = opened is not before and opened.get(b"00000002_x")[:5] == b"00002"
+            anew = opened(path)
+            good = anew is not before and anew.get(b"00000002_x")[:5] == b"00002"
             os._exit(0 if good else 1)
         finally:
             os._exit(2)
@@ -58,20 +62,20 @@ def test_a_truncated_file_is_refused_before_it_is_read(path: Path) -> None:
     for size in (whole - 4096, 3 * 4096, 2 * 4096 + 7):
         os.truncate(file, size)
         with pytest.raises(DataError, match=rf"data\.mdb: truncated: it has {size:,} bytes, and"):
-            environment(path)
+            opened(path)
     os.truncate(file, 100)
     with pytest.raises(DataError, match=r"db: this LMDB cannot be read .*NFS or Lustre"):
-        environment(path)
+        opened(path)
 
 
 def test_what_is_no_lmdb_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data.mdb").write_bytes(b"x" * 10_000)
     for path in (tmp_path, tmp_path / "data.mdb", tmp_path / "none"):
         with pytest.raises(DataError, match="this LMDB cannot be read"):
-            environment(path)
+            opened(path)
 
 
 def test_it_takes_a_file_without_a_folder(tmp_path: Path) -> None:
     with lmdb.open(str(tmp_path / "db"), subdir=False) as made, made.begin(write=True) as put:
         put.put(b"a", b"1")
-    assert environment(tmp_path / "db").get(b"a") == b"1"
+    assert opened(tmp_path / "db").get(b"a") == b"1"

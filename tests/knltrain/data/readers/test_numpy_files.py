@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -94,3 +95,18 @@ def test_objects_are_not_unpickled(tmp_path: Path) -> None:
     np.save(tmp_path / "train.npy", np.array([{"a": 1}], object))
     with pytest.raises(DataError, match="it holds Python objects, which are not read"):
         stored_arrays(tmp_path / "train.npy")
+
+
+def test_names_tell_halves_by_whole_words(tmp_path: Path) -> None:
+    np.save(tmp_path / "array.npy", np.zeros(3, np.uint8))
+    (array,) = stored_arrays(tmp_path / "array.npy")
+    for name, is_train, is_test in (
+        ("X_train", True, False),
+        ("testX", False, True),
+        ("ytest", False, True),
+        ("t10k-images", False, True),
+        ("latest", False, False),
+        ("constrained", False, False),
+    ):
+        named = replace(array, member=name)
+        assert (named.is_of("train"), named.is_of("test")) == (is_train, is_test), name
