@@ -211,7 +211,7 @@ def test_image_folders_are_data_sets(config, pictures):
     with pytest.raises(BrokenPicture, match=r"train/b/0.png: cannot be decoded"):
         build_dataset(config(**pictures))
     dataset = build_dataset(config(**pictures, data__broken="skip"))
-    assert (dataset.classes, dataset.image_shape) == (2, (8, 12, 3))
+    assert (dataset.classes, dataset.train.image_shape) == (2, (8, 12, 3))
     batch = Batch.allocate(4, (8, 12, 3))
     dataset.train.write(np.arange(4), batch)
     assert batch.labels.tolist() == [0, 1, 0, 1]
