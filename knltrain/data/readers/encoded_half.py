@@ -21,7 +21,7 @@ def encoded_half(
     files: DataFiles,
     listed: bytes,
 ) -> EncodedSource:
-    """A source of `pictures` whose contents are told apart by `listed`, a digest, and labels (n,).
+    """A source of `pictures`, told apart by `listed`, a digest, the labels (n,) and the classes.
 
     Not by all their bytes: to read them would take as long as an epoch. Raises DataError for a
     single class.
@@ -33,6 +33,7 @@ def encoded_half(
         )
     digest = xxh3_128(listed)
     digest.update(np.ascontiguousarray(labels).data)
+    digest.update("\0".join(class_names).encode())
     contents = HalfContents(len(labels), (0, 0, files.channels), digest.hexdigest())
     return EncodedSource(pictures, labels, class_names, files.channels, contents, files.decoding)
 

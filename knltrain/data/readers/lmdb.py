@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Final, NamedTuple, final
+from typing import Final, final
 
-import lmdb
 import numpy as np
-import numpy.typing as npt
 from xxhash import xxh3_128
 
 from knltrain.data.contents import HalfContents, sampled
 from knltrain.data.encoded import EncodedPictures, EncodedSource
-from knltrain.data.readers.datum import Datum, parse_datum
 from knltrain.data.readers.files import DataFiles, HalfName
 from knltrain.data.readers.labels import as_labels
-from knltrain.data.readers.lmdb_files import environment, unreadable
+from knltrain.data.readers.lmdb_index import LmdbIndex, open_index
 from knltrain.data.readers.parts import joined
 from knltrain.data.source import ImageSource, LabelArray, Pixels
 from knltrain.errors import BrokenPicture, DataError
@@ -26,9 +23,6 @@ NAMES: Final[dict[HalfName, tuple[str, ...]]] = {
     "test": ("*test*lmdb*", "*val*lmdb*", "val_db"),
 }
 
-_BROKEN: Final = -1
-"""The place of a picture whose bytes do not fit its shape."""
-
 
 def open_lmdb(files: DataFiles, half: HalfName) -> ImageSource | None:
     """The pictures of a half, mapped; None if there are no files. Raises DataError."""
@@ -36,42 +30,27 @@ def open_lmdb(files: DataFiles, half: HalfName) -> ImageSource | None:
     return joined([_opened(path, files) for path in paths]) if paths else None
 
 
-class _Index(NamedTuple):
-    """Of each picture key, label, place and number of its bytes in its record, and shape.
-
-    `places` int64 (N,) are -1 of broken ones; `shapes` int32 (N,3) are (C,H,W), 0 of encoded ones.
-    """
-
-    keys: list[bytes]
-    labels: npt.NDArray[np.int64]
-    places: npt.NDArray[np.int64]
-    sizes: npt.NDArray[np.int64]
-    shapes: npt.NDArray[np.int32]
-
-
 @final
 class RawPictures(ImageSource):
     """Pictures of an LMDB that are not encoded: views of the mapped file."""
 
     def __init__(
-        self, path: Path, index: _Index, labels: LabelArray, contents: HalfContents, is_bgr: bool
+        self, index: LmdbIndex, labels: LabelArray, contents: HalfContents, is_bgr: bool
     ) -> None:
-        whole = index.shapes[index.places != _BROKEN]
+        whole = index.shapes[index.is_whole()]
         same = bool(len(whole)) and bool((whole == whole[0]).all())
         channels = int(index.shapes[0, 0])
         shape = (int(whole[0, 1]), int(whole[0, 2]), channels) if same else None
         super().__init__(labels, (), channels, shape)
-        self._path, self._place = path, str(path.resolve())
-        self._index, self._contents = index, contents
-        self._is_bgr = is_bgr
+        self._index, self._contents, self._is_bgr = index, contents, is_bgr
 
     def picture(self, row: int) -> Pixels:
         """A view (H,W,C) of planes (C,H,W); BrokenPicture where there are too few bytes."""
-        data, shape = _bytes(self._place, self._index, row), self._index.shapes[row].tolist()
+        data, shape = self._index.data(row), self._index.shapes[row].tolist()
         if data is None:
             raise BrokenPicture(
-                f"{self.picture_name(row)}: has {int(self._index.sizes[row]):,} bytes for (C, H, W)"
-                f" = {tuple(shape)}: expected {math.prod(shape):,}; remove it"
+                f"{self.picture_name(row)}: has {int(self._index.places[row, 1]):,} bytes for "
+                f"(C, H, W) = {tuple(shape)}: expected {math.prod(shape):,}; remove it"
             )
         planes = np.frombuffer(data, np.uint8).reshape(shape)
         found: Pixels = (planes[::-1] if self._is_bgr else planes).transpose(1, 2, 0)
@@ -84,7 +63,7 @@ class RawPictures(ImageSource):
 
     def picture_name(self, row: int) -> str:
         """Its file and key."""
-        return _name(self._path, self._index.keys[row])
+        return self._index.name(row)
 
     def contents(self) -> HalfContents:
         """As given."""
@@ -95,37 +74,24 @@ class RawPictures(ImageSource):
 class EncodedRecords(EncodedPictures):
     """Pictures of an LMDB that are encoded as JPEG, PNG or else."""
 
-    def __init__(self, path: Path, index: _Index) -> None:
-        self._path, self._place, self._index = path, str(path.resolve()), index
+    def __init__(self, index: LmdbIndex) -> None:
+        self._index = index
 
     def data(self, row: int) -> memoryview:
         """A view of the mapped file."""
-        found = _bytes(self._place, self._index, row)
-        return memoryview(b"") if found is None else found
+        return self._index.data(row) or memoryview(b"")
 
     def name(self, row: int) -> str:
         """Its file and key."""
-        return _name(self._path, self._index.keys[row])
-
-
-def _bytes(place: str, index: _Index, row: int) -> memoryview | None:
-    """A picture in the mapped file; None of broken ones."""
-    begin = int(index.places[row])
-    record = None if begin == _BROKEN else environment(place).get(index.keys[row])
-    return None if record is None else record[begin : begin + int(index.sizes[row])]
-
-
-def _name(path: Path, key: bytes) -> str:
-    return f"{path}, key {key.decode('utf-8', 'backslashreplace')!r}"
+        return self._index.name(row)
 
 
 def _opened(path: Path, files: DataFiles) -> ImageSource:
-    index = _scanned(path)
+    index = open_index(path)
     labels = as_labels(index.labels, str(path), files.first_label)
     channels = np.unique(index.shapes[:, 0]).tolist()
     if channels == [0]:
-        contents = _contents(path, index, labels, files.channels)
-        pictures = EncodedRecords(path, index)
+        contents, pictures = _contents(index, labels, files.channels), EncodedRecords(index)
         return EncodedSource(pictures, labels, (), files.channels, contents, files.decoding)
     if channels not in ([1], [3]):
         told = " and ".join(str(each or "encoded") for each in channels)
@@ -134,55 +100,17 @@ def _opened(path: Path, files: DataFiles) -> ImageSource:
             "them encoded"
         )
     is_bgr = files.channel_order == "bgr" and channels == [3]
-    contents = _contents(path, index, labels, channels[0], "bgr" if is_bgr else "")
-    return RawPictures(path, index, labels, contents, is_bgr)
+    contents = _contents(index, labels, channels[0], "bgr" if is_bgr else "")
+    return RawPictures(index, labels, contents, is_bgr)
 
 
-def _contents(
-    path: Path, index: _Index, labels: LabelArray, channels: int, order: str = ""
-) -> HalfContents:
+def _contents(index: LmdbIndex, labels: LabelArray, channels: int, order: str = "") -> HalfContents:
     """By all keys, labels and sizes, and the bytes of some pictures."""
-    found = xxh3_128(b"\0".join(index.keys))
+    found = xxh3_128(index.keys)
     found.update(order.encode())
-    found.update(np.ascontiguousarray(labels).data)
-    found.update(index.sizes.data)
-    place = str(path.resolve())
+    for array in (index.ends, labels, index.places):
+        found.update(np.ascontiguousarray(array).data)
     for row in sampled(len(labels)):
-        found.update(_bytes(place, index, row) or b"")
+        found.update(index.data(row) or b"")
     _, height, width = index.shapes.max(axis=0).tolist()
     return HalfContents(len(labels), (height, width, channels), found.hexdigest())
-
-
-def _scanned(path: Path) -> _Index:
-    """Reads what each record says of its picture, but not the pictures."""
-    keys: list[bytes] = []
-    found: list[tuple[int, int, int, int, int, int]] = []
-    try:
-        for key, record in environment(str(path.resolve())).transaction().cursor():
-            keys.append(bytes(key))
-            found.append(_told(parse_datum(memoryview(record))))
-    except lmdb.Error as error:
-        raise unreadable(path, error) from error
-    except ValueError as error:
-        name = keys[-1].decode("utf-8", "backslashreplace")
-        raise DataError(
-            f"{path}, key {name!r}: no Datum of Caffe's ({error}): expected an LMDB as "
-            "convert_imageset writes it"
-        ) from error
-    if not keys:
-        raise DataError(f"{path}: this LMDB is empty: expected a Datum for each picture")
-    table = np.array(found, np.int64)
-    labels, places, sizes = (np.ascontiguousarray(column) for column in table[:, :3].T)
-    return _Index(keys, labels, places, sizes, table[:, 3:].astype(np.int32))
-
-
-def _told(datum: Datum) -> tuple[int, int, int, int, int, int]:
-    """Label, place and size of its bytes, (C,H,W)."""
-    if datum.has_floats and not datum.size:
-        raise ValueError("it holds floats, features rather than a picture")
-    if datum.encoded:
-        return datum.label, datum.begin, datum.size, 0, 0, 0
-    if max(datum.channels, datum.height, datum.width) >= 2**31:
-        raise ValueError("its shape is that of no picture")
-    place = datum.begin if datum.is_whole() else _BROKEN
-    return datum.label, place, datum.size, datum.channels, datum.height, datum.width

@@ -26,21 +26,20 @@ class Environment:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
         self.process = os.getpid()
         self._threads = local()
         try:
             self.lmdb = lmdb.open(
                 str(path), subdir=path.is_dir(), readonly=True, lock=False, readahead=False
             )
-            size = self._file().stat().st_size
+            size = data_file(path).stat().st_size
         except (lmdb.Error, OSError) as error:
             raise unreadable(path, error) from error
         needed = (self.lmdb.info()["last_pgno"] + 1) * self.lmdb.stat()["psize"]
         if size < needed:
             self.lmdb.close()
             raise DataError(
-                f"{self._file()}: truncated: it has {size:,} bytes, and its last page ends at "
+                f"{data_file(path)}: truncated: it has {size:,} bytes, and its last page ends at "
                 f"{needed:,}: {_WAYS}"
             )
 
@@ -59,9 +58,6 @@ class Environment:
     def close(self) -> None:
         """Unmap it; what was got from it must not be used any more."""
         self.lmdb.close()
-
-    def _file(self) -> Path:
-        return self.path / "data.mdb" if self.path.is_dir() else self.path
 
 
 _OPEN: Final[dict[str, Environment]] = {}
@@ -86,6 +82,11 @@ def environment(place: str) -> Environment:
         if found is None:
             found = _OPEN[place] = Environment(Path(place))
         return found
+
+
+def data_file(path: Path) -> Path:
+    """The file of an LMDB, which is one or the folder of it."""
+    return path / "data.mdb" if path.is_dir() else path
 
 
 def unreadable(path: Path, error: Exception) -> DataError:

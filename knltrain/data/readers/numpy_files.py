@@ -26,14 +26,10 @@ from knltrain.files.durable import reason_of
 
 NAMES: Final = ("*.npz", "*.npy")
 _DAMAGE: Final = (
-    ValueError,
-    OSError,
-    EOFError,
-    KeyError,
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
+    *(OSError, EOFError, ValueError, KeyError, TypeError, OverflowError, NotImplementedError),
+    *(RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error, struct.error),
 )
+"""What zipfile and NumPy raise for files that are damaged, or encrypted."""
 _WORDS: Final[dict[HalfName, re.Pattern[str]]] = {
     "train": re.compile("(?<![a-wz])train"),
     "test": re.compile("(?<![a-wz])(test|t10k)"),
@@ -98,6 +94,8 @@ def open_numpy(files: DataFiles, half: HalfName) -> ImageSource | None:
         raise DataError(f"{images[0]}: {wrong_type(images[0].dtype)}")
     try:
         pixels, values = images[0].array(), labels[0].array()
+    except DataError:
+        raise
     except _DAMAGE as error:
         raise _damaged(images[0].path, error) from error
     return array_source(

@@ -56,12 +56,14 @@ class RowGroups:
             file, number = self._groups[group]
             try:
                 table = self._files[file].read_row_group(number, [f"{self._column}.{self._field}"])
+                values = table.column(self._column).combine_chunks().field(self._field)
+                if len(values) != (rows := int(self._begins[group + 1] - self._begins[group])):
+                    raise ValueError(f"it has {len(values)} of {rows} rows")
             except (OSError, ValueError) as error:  # pyarrow's own are of these kinds
                 raise DataError(
                     f"{self._paths[file]}: row group {number} cannot be read ({reason_of(error)}): "
                     "fetch the file again"
                 ) from error
-            values = table.column(self._column).combine_chunks().field(self._field)
             self._kept[group] = values
             while len(self._kept) > 1 and self._bytes() > _MOST_KEPT_BYTES:
                 self._kept.popitem(last=False)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from knltrain.assembly.names import (
     OPTIMIZERS,
     build_backend,
+    build_dataset,
     build_method,
     build_network,
     build_optimizer,
@@ -24,7 +27,7 @@ from knltrain.backends.torch import ipex_installation
 from knltrain.communication.internode.collective import OneNode
 from knltrain.communication.internode.wire.compressed import CompressedCollective
 from knltrain.data.dataset import Batch
-from knltrain.errors import ConfigError, NetworkError
+from knltrain.errors import BrokenPicture, ConfigError, NetworkError
 
 
 @pytest.mark.parametrize(
@@ -184,3 +187,42 @@ def test_network_has_the_multipliers_and_frozen_layers_of_the_configuration(conf
     assert factors["conv2.bias"] == (2 * plain["conv2.bias"].learning_rate_multiplier, 0)
     with pytest.raises(NetworkError, match=r"in network.frozen 'cnov1'.*did you mean 'conv1'"):
         build_network(config(network__frozen=["cnov1"]))
+
+
+@pytest.fixture
+def pictures(tmp_path, monkeypatch):
+    """An image folder of two classes, in which one picture is truncated."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    random = np.random.default_rng(0)
+    for half, name, number in itertools.product(("train", "test"), "ab", range(2)):
+        path = tmp_path / "root" / half / name / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(random.integers(0, 256, (8, 12, 3), np.uint8)).save(path)
+    broken = tmp_path / "root/train/b/0.png"
+    broken.write_bytes(broken.read_bytes()[:-40])
+    whole = {"data__train_images": None, "data__test_images": None}
+    return {"data__name": "folder", "data__root": str(tmp_path / "root"), **whole}
+
+
+def test_image_folders_are_data_sets(config, pictures):
+    assert image_shape_of(config(**pictures)) == (8, 12, 3)
+    assert image_shape_of(config(**pictures, data__channels=1)) == (8, 12, 1)
+    assert image_shape_of(config(**pictures, data__side_pixels=16)) == (16, 16, 3)
+    with pytest.raises(BrokenPicture, match=r"train/b/0.png: cannot be decoded"):
+        build_dataset(config(**pictures))
+    dataset = build_dataset(config(**pictures, data__broken="skip"))
+    assert (dataset.classes, dataset.train.image_shape) == (2, (8, 12, 3))
+    batch = Batch.allocate(4, (8, 12, 3))
+    dataset.train.write(np.arange(4), batch)
+    assert batch.labels.tolist() == [0, 1, 0, 1]
+    assert np.array_equal(batch.images_nhwc[1], batch.images_nhwc[3])
+    assert not np.array_equal(batch.images_nhwc[0], batch.images_nhwc[2])
+
+
+def test_rules_of_decoding_are_those_of_the_user(config, pictures):
+    with pytest.raises(BrokenPicture, match=r"expected at most 95 .*raise data.max_pixels"):
+        build_dataset(config(**pictures, data__max_pixels=95))
+    with pytest.raises(ConfigError, match=r"data.exif = True: .*'digits' does not read it, only "):
+        check_names(config(data__exif=True))
+    with pytest.raises(ConfigError, match=r"data.follow_links = True: .* only folder: leave it"):
+        check_names(config(data__name="tar", data__follow_links=True))

@@ -43,6 +43,8 @@ def test_selection_is_some_pictures_in_an_order_of_its_own() -> None:
     assert np.array_equal(out, PIXELS[[1, 3]])
     assert some.picture_name(1) == "given, image 1"
     assert some.held_bytes == source.held_bytes
+    assert some.size() == source.size() == (2, 2)
+    assert np.array_equal(source.chosen(np.array([3, 1])).picture(0), PIXELS[3])
     other = Selection(source, np.array([1, 3])).contents()
     assert some.contents() == Selection(source, np.array([3, 1])).contents() != other
 

@@ -16,6 +16,7 @@ import pytest
 from affinity import MemoryPlan, Placement, allowed_cpus
 from affinity.process.own import encode_placement
 from knltrain.cluster.worker import WorkerIdentity
+from knltrain.data.skipped import SKIPPED
 from knltrain.errors import DataError
 from knltrain.launch import entry
 from knltrain.launch.events import EventReader, EventWriter
@@ -92,6 +93,29 @@ def test_worker_that_stops_tells_whether_there_is_a_checkpoint_of_that_step(
     [event] = reader.read()
     reader.close()
     assert (event["event"], event["step"], event["kept"]) == ("stopped", 9, kept)
+
+
+def test_a_worker_names_the_broken_pictures_that_it_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_fd, write_fd = os.pipe()
+    identity = WorkerIdentity(1, 2, tmp_path, write_fd, (), 1, False)
+    for name, value in identity.to_environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(SKIPPED, "reasons", {})
+    monkeypatch.setattr(entry, "MOST_SKIPPED_TOLD", 2)
+
+    def skip(identity: WorkerIdentity, observer: entry.ParentObserver) -> None:
+        SKIPPED.add({name: f"{name}: is empty" for name in ("a.jpg", "b.jpg", "c.jpg")})
+
+    monkeypatch.setattr(entry, "_train", skip)
+    assert entry.main() == 0
+    os.close(write_fd)
+    reader = EventReader(read_fd)
+    skipped, stopped = reader.read()
+    reader.close()
+    assert skipped["pictures"] == {"a.jpg": "a.jpg: is empty", "b.jpg": "b.jpg: is empty"}
+    assert (skipped["event"], stopped["event"]) == ("skipped", "stopped")
 
 
 def _at(step: int) -> Worker:

@@ -37,7 +37,8 @@ def test_the_users_rules_are_those_of_the_source() -> None:
 def test_other_files_or_labels_are_other_contents() -> None:
     digests = {half(b"1", 0, 1).contents().digest, half(b"2", 0, 1).contents().digest}
     digests |= {half(b"1", 1, 1).contents().digest, half(b"1", 0, 1).contents().digest}
-    assert len(digests) == 3
+    digests.add(half(b"1", 0, 1, names=("b", "a")).contents().digest)
+    assert len(digests) == 4
     assert digest_of(np.arange(3)) == digest_of(np.arange(6)[:3]) != digest_of(np.arange(4))
 
 

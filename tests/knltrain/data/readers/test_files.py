@@ -19,9 +19,9 @@ def names_of(files: DataFiles, half: str, *own: str) -> list[str]:
 
 
 def test_files_are_found_by_the_formats_own_names_sorted_and_once(tmp_path: Path) -> None:
-    write(tmp_path, "train-b", "train-a.gz", "train-a", "other", "sub/train-c")
+    write(tmp_path, "train-b", "train-a.gz", "train-a", "train-z.gz", "other", "sub/train-c")
     files = DataFiles(tmp_path)
-    assert names_of(files, "train", "train*", "*-b") == ["train-a", "train-b"]
+    assert names_of(files, "train", "train*", "*-b") == ["train-a", "train-b", "train-z.gz"]
     assert names_of(files, "test", "test*") == []
 
 

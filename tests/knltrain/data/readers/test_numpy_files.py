@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from knltrain.data.readers import arrays
 from knltrain.data.readers.files import DataFiles
 from knltrain.data.readers.numpy_files import open_numpy, stored_arrays
 from knltrain.errors import DataError
@@ -110,3 +111,25 @@ def test_names_tell_halves_by_whole_words(tmp_path: Path) -> None:
     ):
         named = replace(array, member=name)
         assert (named.is_of("train"), named.is_of("test")) == (is_train, is_test), name
+
+
+def test_compressed_arrays_that_do_not_fit_into_memory_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.savez_compressed(tmp_path / "a.npz", images=pictures(4)[0], labels=np.arange(4))
+    monkeypatch.setattr(arrays, "available_bytes", lambda: 100)
+    with pytest.raises(DataError, match=r"a\.npz: its images take 360 B in memory"):
+        open_numpy(DataFiles(tmp_path), "train")
+
+
+def test_encrypted_and_unknown_archives_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, images=pictures(4)[0], labels=np.arange(4))
+    content = path.read_bytes()
+    entry = content.index(b"PK\1\2")
+    for place, value in ((8, 1), (10, 99), (6, 102)):  # flags, method, version of the first member
+        damaged = bytearray(content)
+        damaged[entry + place] = value
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match="no whole file of NumPy's"):
+            open_numpy(DataFiles(tmp_path), "train")

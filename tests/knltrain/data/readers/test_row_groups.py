@@ -6,6 +6,7 @@ import pytest
 
 from knltrain.data.readers import row_groups
 from knltrain.data.readers.row_groups import RowGroups
+from knltrain.errors import DataError
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -59,3 +60,13 @@ def test_the_groups_that_were_not_used_for_longest_go_first(
     groups.value(4)
     groups.value(4)
     assert first.read == [0, 1, 2, 1, 2]
+
+
+def test_a_group_with_fewer_rows_than_the_file_says_is_refused(
+    counted: tuple[RowGroups, Counted, Counted], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups, first, _ = counted
+    read = first.read_row_group
+    monkeypatch.setattr(first, "read_row_group", lambda *given: read(*given).slice(1))
+    with pytest.raises(DataError, match=r"0\.parquet: row group 1 .*it has 1 of 2 rows"):
+        groups.value(3)
