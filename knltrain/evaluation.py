@@ -79,9 +79,8 @@ class Evaluator:
         classes: int,
         several: bool = False,
     ) -> None:
-        mine = slice(team.rank, None, team.workers)
-        self._images = images.images_nhwc[mine]
-        self._labels = images.labels[mine]
+        self._images = images
+        self._rows = np.arange(team.rank, len(images), team.workers)
         self._several = several
         self._of_class = (
             (len(images),) * classes
@@ -105,7 +104,7 @@ class Evaluator:
         counting = None
         if by_class:
             counting = _Counting(len(self._chunk.labels), len(self._of_class), self._several)
-        for start in range(0, len(self._labels), len(self._chunk.labels)):
+        for start in range(0, len(self._rows), len(self._chunk.labels)):
             self._team.check()
             batch = self._load(start)
             logits = None if counting is None else counting.logits[: len(batch.labels)]
@@ -113,7 +112,7 @@ class Evaluator:
             if counting is not None and logits is not None:
                 counting.take(logits, batch.labels)
             correct, loss_sum = correct + hits, loss_sum + loss
-        mine = np.array([correct, loss_sum, len(self._labels)], np.float64)
+        mine = np.array([correct, loss_sum, len(self._rows)], np.float64)
         all_correct, all_loss, images = self._team.all_sum(mine).tolist()
         if not math.isfinite(all_loss):
             raise NonFiniteLoss(step, self._first_non_finite(parameters))
@@ -133,17 +132,16 @@ class Evaluator:
 
     def _first_non_finite(self, parameters: FloatArray) -> str | None:
         """The layer to blame, if it is one of this worker's images that shows it."""
-        for start in range(0, len(self._labels), len(self._chunk.labels)):
+        for start in range(0, len(self._rows), len(self._chunk.labels)):
             layer = self._backend.first_non_finite(self._load(start), parameters)
             if layer is not None:
                 return layer
         return None
 
     def _load(self, start: int) -> Batch:
-        size = min(len(self._chunk.labels), len(self._labels) - start)
+        size = min(len(self._chunk.labels), len(self._rows) - start)
         chunk = Batch(self._chunk.images_nhwc[:size], self._chunk.labels[:size])
-        chunk.images_nhwc[:] = self._images[start : start + size]
-        chunk.labels[:] = self._labels[start : start + size]
+        self._images.write(self._rows[start : start + size], chunk)
         return chunk
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from knltrain.communication.internode.collective import NodeCollective
     from knltrain.communication.internode.wire.formats import WireKernels
     from knltrain.communication.internode.wire.wire_format import WireFormat
-    from knltrain.data.dataset import Dataset
+    from knltrain.data.dataset import Halves
     from knltrain.data.extent import Extent
     from knltrain.exchange.rules.averaged_center import AverageKernels
     from knltrain.exchange.rules.downpour import DownpourKernels
@@ -119,25 +119,25 @@ class DataSource:
     """
 
     extent: Callable[[DataConfig], Extent]
-    load: Callable[[DataConfig], Dataset]
+    load: Callable[[DataConfig], Halves]
     in_root: bool = False
 
 
-def digits(config: DataConfig) -> Dataset:
+def digits(config: DataConfig) -> Halves:
     """UCI's handwritten digits, which come with the package."""
     from knltrain.data.digits import load_digits
 
     return load_digits(config.train_images, config.test_images)
 
 
-def mnist(config: DataConfig) -> Dataset:
+def mnist(config: DataConfig) -> Halves:
     """MNIST from the idx files in `data.root`; `ConfigError` if that is left out."""
     from knltrain.data.mnist import load_mnist
 
     return load_mnist(mnist_root(config), config.train_images, config.test_images)
 
 
-def mnist_t10k(config: DataConfig) -> Dataset:
+def mnist_t10k(config: DataConfig) -> Halves:
     """MNIST's test half alone: a part to learn from, the rest to test on; else as `mnist`."""
     from knltrain.data.mnist import load_mnist
 
@@ -154,14 +154,14 @@ def mnist_root(config: DataConfig) -> Path:
     return Path(config.root)
 
 
-def synthetic(config: DataConfig) -> Dataset:
+def synthetic(config: DataConfig) -> Halves:
     """Images of CIFAR-10's size, drawn from a fixed seed."""
     from knltrain.data.synthetic import load_synthetic
 
     return load_synthetic(config.train_images, config.test_images)
 
 
-def synthetic_labels(config: DataConfig) -> Dataset:
+def synthetic_labels(config: DataConfig) -> Halves:
     """Such images with several classes each, or none."""
     from knltrain.data.synthetic_labels import load_synthetic_labels
 

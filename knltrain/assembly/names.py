@@ -139,22 +139,23 @@ def label_shape_of(config: RunConfig) -> tuple[int, ...]:
 
 
 def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:
-    """The images of `[data]`, read, normalised and enlarged.
+    """The images of `[data]`.
 
     Raises `DataError` before reading if this computer cannot hold so many `copies`.
     """
+    from knltrain.data.dataset import Dataset
     from knltrain.data.extent import check_room
+    from knltrain.data.standardising import Standardising, mean_and_deviation
 
     chosen, side = config.data, config.data.side_pixels
     source = _pick("data.name", chosen.name, DATASETS)
     extent = source.extent(chosen).first(chosen.train_images, chosen.test_images)
-    check_room(extent, chosen.name, side, chosen.shift_pixels, copies)
-    dataset = source.load(chosen)
-    if side is None:
-        return dataset
-    from knltrain.data.enlarging import enlarged_dataset
-
-    return enlarged_dataset(dataset, side)
+    check_room(extent, chosen.name, copies)
+    halves = source.load(chosen)
+    mean, deviation = mean_and_deviation(halves.train)
+    shape = extent.image_shape
+    side = side or extent.side_pixels
+    return Dataset.of(halves, Standardising(shape, mean, deviation, side, chosen.shift_pixels))
 
 
 def build_backend(config: RunConfig, network: Network, batch: int, threads: int) -> Backend:

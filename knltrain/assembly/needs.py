@@ -41,7 +41,6 @@ def memory_needs(
     network: Network,
     dataset: Dataset,
     images_per_worker: int,
-    shift_pixels: int = 0,
     micro_batch: int = 0,
     optimizer: str = "sgd",
     exchange_vectors: int = 0,
@@ -52,7 +51,6 @@ def memory_needs(
     - The model counts its vectors, those of the optimizer and of exchanges, and every layer's
       output with its gradient, for `images_per_worker` images or, unless it is 0, a `micro_batch`
       of them. The kernels' scratch memory is not counted.
-    - The data include a copy with a border if images are shifted by up to `shift_pixels`.
     - The program's memory is touched when the model's is, and so lies with it.
     """
     from vectorized_ops.layout import padded_images
@@ -65,16 +63,11 @@ def memory_needs(
     model = FLOAT_BYTES * (vectors * network.packed_size + values)
     return (
         Need("model", model, "best"),
-        Need("data", _data_bytes(dataset, shift_pixels), "dram"),
+        Need("data", _data_bytes(dataset), "dram"),
         Need("program", PROGRAM_BYTES, "best"),
     )
 
 
-def _data_bytes(dataset: Dataset, shift_pixels: int) -> int:
-    splits = (dataset.train, dataset.test)
-    loaded = sum(images.images_nhwc.nbytes + images.labels.nbytes for images in splits)
-    if not shift_pixels:
-        return loaded
-    height, width, channels = dataset.train.image_shape
-    bordered = (height + 2 * shift_pixels) * (width + 2 * shift_pixels) * channels
-    return loaded + FLOAT_BYTES * len(dataset.train) * bordered
+def _data_bytes(dataset: Dataset) -> int:
+    sources = (dataset.train.source, dataset.test.source)
+    return sum(source.held_bytes + source.labels.nbytes for source in sources)

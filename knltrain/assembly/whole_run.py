@@ -72,7 +72,6 @@ def check_run(config: RunConfig) -> RunSize:
             network,
             dataset,
             images,
-            config.data.shift_pixels,
             at_a_time,
             config.optimizer.name,
             exchange_vectors=method.strategy.vectors(method) + vectors_between_nodes(config),

@@ -120,9 +120,13 @@ def _task(config: RunConfig, team: Team, clocks: Clocks) -> _Task:
         dataset = build_dataset(config)
         check_fit(network, dataset)
         check_labels(config, network, dataset)
-        batch, shift = config.train.batch, config.data.shift_pixels
         batches = ShardedBatches(
-            dataset.train, batch, team.rank, workers, config.seed, shift, config.train.iter_size
+            dataset.train,
+            config.train.batch,
+            team.rank,
+            workers,
+            config.seed,
+            iter_size=config.train.iter_size,
         )
     steps = total_steps(config, batches.steps_per_epoch)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
 
 from knltrain.data.contents import DataContents
-from knltrain.data.source import LabelArray
+from knltrain.data.preprocessing import Draws, Preprocessing
+from knltrain.data.source import ImageSource, LabelArray, Rows
 from knltrain.errors import DataError
 from knltrain.vectors import FloatArray
 
@@ -41,77 +42,104 @@ class Batch:
         return batch
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class LabelledImages:
-    """One half of a data set: normalised images float32 (N,H,W,C), and their labels.
+    """One half of a data set as a network takes it: pictures of a source, preprocessed."""
 
-    Raises DataError when the two arrays have different numbers of images, and for labels that are
-    neither int64 (N,) nor float32 (N, classes).
-    """
-
-    images_nhwc: FloatArray
-    labels: LabelArray
-
-    def __post_init__(self) -> None:
-        count = self.images_nhwc.shape[:1]
-        if self.images_nhwc.ndim != 4 or self.labels.shape[:1] != count or self.labels.ndim > 2:
-            raise DataError(
-                f"images {self.images_nhwc.shape} and labels {self.labels.shape} do not fit: "
-                "expected (N, H, W, C), and (N,) or (N, classes)"
-            )
-        expected = np.int64 if self.labels.ndim == 1 else np.float32
-        if self.labels.dtype != expected:
-            raise DataError(
-                f"labels {self.labels.shape} are {self.labels.dtype}: expected classes (N,) as "
-                "int64, or targets (N, classes) as float32"
-            )
-
-        if not len(self):
-            raise DataError("there are no images: expected at least one")
+    source: ImageSource
+    preprocessing: Preprocessing
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self.source)
+
+    @property
+    def labels(self) -> LabelArray:
+        """Of all images."""
+        return self.source.labels
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
         """(H, W, C) of every image."""
-        _, height, width, channels = self.images_nhwc.shape
-        return height, width, channels
+        return self.preprocessing.image_shape
 
     @property
     def label_shape(self) -> tuple[int, ...]:
         """That of a label: () of a class, (classes,) of targets."""
-        return self.labels.shape[1:]
+        return self.source.labels.shape[1:]
+
+    def write(self, rows: Rows, out: Batch, draws: Draws | None = None) -> None:
+        """Write the images `rows` (n,) and their labels to `out`, of n images.
+
+        Without `draws` nothing is random. Raises BrokenPicture.
+        """
+        # mode="clip" writes straight into `out`; the default would go through a buffer.
+        np.take(self.source.labels, rows, axis=0, out=out.labels, mode="clip")
+        self.preprocessing.write(self.source, rows, draws, out.images_nhwc)
+
+
+@dataclass(frozen=True, slots=True)
+class Halves:
+    """The two halves of a data set as a reader finds them; `description` says where they came from.
+
+    `notes` warn the user before training. Raises DataError where the halves do not fit together.
+    """
+
+    name: str
+    train: ImageSource
+    test: ImageSource
+    description: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        train, test = self.train, self.test
+        for what, one, other in (
+            ("class names", train.class_names, test.class_names),
+            ("image shape (H, W, C)", train.image_shape, test.image_shape),
+            ("channels", train.channels, test.channels),
+            ("label shape", train.labels.shape[1:], test.labels.shape[1:]),
+        ):
+            if one != other:
+                raise DataError(
+                    f"{self.name}: {what} of the training half: {one}, of the test half: {other}; "
+                    "expected the same"
+                )
+
+    @property
+    def contents(self) -> DataContents:
+        """What tells this data set from another one."""
+        return DataContents(self.name, self.train.contents(), self.test.contents())
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
     """A run's training and test images; `description` says where they came from.
 
-    `notes` warn the user before training. Raises DataError where images for training and for
-    testing differ in shape, or their labels do.
+    `notes` warn the user before training.
     """
 
     name: str
     train: LabelledImages
     test: LabelledImages
-    classes: int
     description: str = ""
     contents: DataContents | None = None
     notes: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        if self.train.image_shape != self.test.image_shape:
-            raise DataError(
-                f"{self.name}: images for training have (H, W, C) = {self.train.image_shape}, "
-                f"those for testing {self.test.image_shape}: expected the same"
-            )
-        shapes = self.train.label_shape, self.test.label_shape
-        if shapes[0] != shapes[1] or shapes[0] not in ((), (self.classes,)):
-            raise DataError(
-                f"{self.name}: labels for training have shape {shapes[0]}, those for testing "
-                f"{shapes[1]}: expected () of both, classes, or ({self.classes},), their targets"
-            )
+    @classmethod
+    def of(cls, halves: Halves, preprocessing: Preprocessing) -> Dataset:
+        """Both halves, preprocessed alike."""
+        train, test = (LabelledImages(each, preprocessing) for each in (halves.train, halves.test))
+        return cls(halves.name, train, test, halves.description, halves.contents, halves.notes)
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return len(self.train.source.class_names)
+
+
+def numbered(classes: int) -> tuple[str, ...]:
+    """Names of classes that have none: "0", "1", ..."""
+    return tuple(map(str, range(classes)))
 
 
 def check_labels(labels: npt.NDArray[np.integer], classes: int, source: str) -> None:
@@ -134,31 +162,3 @@ def first_images(
             f"{key} = {wanted}, but {source} holds {len(images)}: ask for {len(images)} or fewer"
         )
     return slice(0, len(images) if wanted is None else wanted)
-
-
-def standardised(train: FloatArray, test: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Shift and scale both halves, in place, so that `train` has mean 0 and deviation 1.
-
-    Mean and deviation are taken over all pixels of `train` in float64, a few images at a time:
-    every worker holds the whole data set, and a copy in float64 would be twice as large as that.
-    """
-    mean = train.mean(dtype=np.float64)
-    squares = sum(_squares(part, mean) for part in _parts(train))
-    deviation = np.sqrt(squares / train.size)
-    if deviation == 0:
-        raise DataError(f"all pixels of the training images are {mean}: nothing to learn from")
-    for images in (train, test):
-        # With float64 scalars NumPy 2 would compute in float64, NumPy 1 in float32.
-        images -= np.float32(mean)
-        images /= np.float32(deviation)
-    return train, test
-
-
-def _parts(images: FloatArray) -> Iterator[FloatArray]:
-    return (images[start : start + 256] for start in range(0, len(images), 256))
-
-
-def _squares(images: FloatArray, mean: np.float64) -> float:
-    """Sum of the squared distances from `mean`, in float64."""
-    distances = np.subtract(images, mean, dtype=np.float64).ravel()
-    return float(distances @ distances)

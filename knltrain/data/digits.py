@@ -10,29 +10,23 @@ from pathlib import Path
 
 import numpy as np
 
-from knltrain.data.contents import DataContents, contents_of
-from knltrain.data.dataset import (
-    Dataset,
-    LabelledImages,
-    check_labels,
-    first_images,
-    standardised,
-)
-from knltrain.data.enlarging import enlarged
+from knltrain.data.contents import contents_of
+from knltrain.data.dataset import Halves, check_labels, first_images, numbered
 from knltrain.data.extent import Extent
+from knltrain.data.source import ArraySource
 
 ARCHIVE = Path(__file__).with_name("digits.npz")
 CLASSES = 10
-SIDE = 28  # pixels, as in MNIST, so that the same networks fit
+SIDE = 8
+ENLARGED_SIDE = 28  # pixels, as in MNIST, so that the same networks fit
 TEST_EVERY = 5
 
-EXTENT = Extent(1438, 359, (SIDE, SIDE, 1))
+EXTENT = Extent(1438, 359, (SIDE, SIDE, 1), side_pixels=ENLARGED_SIDE)
 
 
-def load_digits(train_images: int | None = None, test_images: int | None = None) -> Dataset:
-    """The digits as float32 (N,28,28,1): every fifth image for testing, 1,438 and 359 in all.
+def load_digits(train_images: int | None = None, test_images: int | None = None) -> Halves:
+    """The digits as uint8 (N,8,8,1), 0 to 16: every fifth for testing, 1,438 and 359 in all.
 
-    The 8x8 images are enlarged bilinearly and standardised by the training images.
     `train_images` and `test_images` keep the first of each; DataError when there are fewer.
     """
     with np.load(ARCHIVE) as archive:
@@ -43,14 +37,16 @@ def load_digits(train_images: int | None = None, test_images: int | None = None)
     test = np.flatnonzero(for_test)
     train = train[first_images(train, train_images, "data.train_images", "digits")]
     test = test[first_images(test, test_images, "data.test_images", "digits")]
-    images = enlarged(pixels[..., None], SIDE)
-    train_nhwc, test_nhwc = standardised(images[train], images[test])
-    halves = (contents_of(pixels[half], labels[half]) for half in (train, test))
-    return Dataset(
-        name="digits",
-        train=LabelledImages(train_nhwc, labels[train].astype(np.int64)),
-        test=LabelledImages(test_nhwc, labels[test].astype(np.int64)),
-        classes=CLASSES,
-        description=f"8x8 digits enlarged to {SIDE}x{SIDE}, every fifth for testing; {credit}",
-        contents=DataContents("digits", *halves),
+    train_source, test_source = (
+        ArraySource(
+            pixels[half][..., None].astype(np.uint8),
+            labels[half].astype(np.int64),
+            numbered(CLASSES),
+            contents_of(pixels[half], labels[half]),
+            "digits",
+        )
+        for half in (train, test)
+    )
+    return Halves(
+        "digits", train_source, test_source, f"8x8 digits, every fifth for testing; {credit}"
     )

@@ -2,33 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.data.dataset import Dataset, LabelledImages
-from knltrain.errors import DataError
 from knltrain.vectors import FloatArray
-
-
-def enlarged_dataset(dataset: Dataset, side: int) -> Dataset:
-    """`dataset` with all images (N,H,W,C) resized to (N,side,side,C).
-
-    Raises DataError for larger images: to shrink them, pixels would have to be averaged first.
-    """
-    height, width, _ = dataset.train.image_shape
-    if side < max(height, width):
-        raise DataError(
-            f"data.side_pixels = {side}: images of {dataset.name} have {height} x {width} pixels; "
-            f"expected at least {max(height, width)}, or nothing to leave them as they are"
-        )
-    train, test = (
-        LabelledImages(enlarged(half.images_nhwc, side), half.labels)
-        for half in (dataset.train, dataset.test)
-    )
-    description = f"{dataset.description}, enlarged to {side}x{side}"
-    return replace(dataset, train=train, test=test, description=description)
 
 
 def enlarged(images: npt.NDArray[np.generic], side: int) -> FloatArray:

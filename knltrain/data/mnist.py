@@ -7,17 +7,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.data.contents import DataContents, contents_of
-from knltrain.data.dataset import (
-    Dataset,
-    LabelledImages,
-    check_labels,
-    first_images,
-    standardised,
-)
+from knltrain.data.contents import contents_of
+from knltrain.data.dataset import Halves, check_labels, first_images, numbered
 from knltrain.data.extent import Extent
 from knltrain.data.idx import read_idx
 from knltrain.data.mnist_files import T10K_ALONE, HalfFiles, t10k_half, training_half
+from knltrain.data.source import ArraySource
 from knltrain.errors import DataError
 
 CLASSES = 10
@@ -50,14 +45,14 @@ def load_mnist(
     train_images: int | None = None,
     test_images: int | None = None,
     alone: bool = False,
-) -> Dataset:
+) -> Halves:
     """Read MNIST from the idx files in `root`, gzipped or not.
 
     With both halves, train and test are the usual 60,000 and 10,000 images. With the t10k half
     only, or where it is requested `alone`, its first nine tenths are for training and the last
     tenth for testing (9,000 and 1,000); the data set is then named "mnist-t10k" and its description
-    says so. `train_images` and `test_images` keep the first of each. Images are float32
-    (N,28,28,1), standardised by the training images. Raises DataError naming the file that is
+    says so. `train_images` and `test_images` keep the first of each. Images are uint8
+    (N,28,28,1). Raises DataError naming the file that is
     missing, damaged or does not fit, and where the training half exists in a form that cannot be
     read.
     """
@@ -66,18 +61,20 @@ def load_mnist(
     train_slice = first_images(train[1], train_images, "data.train_images", description)
     test_slice = first_images(test[1], test_images, "data.test_images", description)
     train, test = _first(train, train_slice), _first(test, test_slice)
-    train_nhwc, test_nhwc = standardised(
-        train[0][..., None].astype(np.float32), test[0][..., None].astype(np.float32)
-    )
-    return Dataset(
+    return Halves(
         name=name,
-        train=LabelledImages(train_nhwc, train[1].astype(np.int64)),
-        test=LabelledImages(test_nhwc, test[1].astype(np.int64)),
-        classes=CLASSES,
+        train=_source(train, str(root)),
+        test=_source(test, str(root)),
         description=description,
-        contents=DataContents(name, contents_of(*train), contents_of(*test)),
         notes=() if alone or name != T10K_ALONE else (description,),
     )
+
+
+def _source(half: Half, origin: str) -> ArraySource:
+    images, labels = half
+    contents = contents_of(images, labels)
+    names = numbered(CLASSES)
+    return ArraySource(images[..., None], labels.astype(np.int64), names, contents, origin)
 
 
 def _half(files: HalfFiles) -> Half:

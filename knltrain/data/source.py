@@ -7,8 +7,9 @@ from typing import final
 
 import numpy as np
 import numpy.typing as npt
+from xxhash import xxh3_128
 
-from knltrain.data.contents import HalfContents
+from knltrain.data.contents import HalfContents, contents_of_recipe
 from knltrain.errors import DataError
 from knltrain.vectors import FloatArray
 
@@ -67,6 +68,11 @@ class ImageSource(ABC):
         for row, picture in zip(rows.tolist(), out, strict=True):
             picture[:] = self.picture(row)
 
+    @property
+    @abstractmethod
+    def held_bytes(self) -> int:
+        """Of pictures in this process's own memory, 0 of those in mapped files."""
+
     @abstractmethod
     def picture_name(self, row: int) -> str:
         """Where picture `row` lies, for messages."""
@@ -109,6 +115,16 @@ class ArraySource(ImageSource):
         # mode="clip" writes straight into `out`; the default would go through a buffer.
         np.take(self.pixels, rows, axis=0, out=out, mode="clip")
 
+    @property
+    def held_bytes(self) -> int:
+        """All, unless they are mapped from a file."""
+        base: object = self.pixels
+        while isinstance(base, np.ndarray):
+            if isinstance(base, np.memmap):
+                return 0
+            base = base.base
+        return self.pixels.nbytes
+
     def picture_name(self, row: int) -> str:
         """Its file and number."""
         return f"{self._origin}, image {row}"
@@ -116,3 +132,38 @@ class ArraySource(ImageSource):
     def contents(self) -> HalfContents:
         """As given."""
         return self._contents
+
+
+@final
+class Selection(ImageSource):
+    """Pictures `rows` (n,) of another source, in that order."""
+
+    def __init__(self, source: ImageSource, rows: Rows) -> None:
+        super().__init__(
+            source.labels[rows], source.class_names, source.channels, source.image_shape
+        )
+        self._source = source
+        self._rows = rows
+
+    def picture(self, row: int) -> Pixels:
+        """That of the other source."""
+        return self._source.picture(int(self._rows[row]))
+
+    def read(self, rows: Rows, out: Pixels) -> None:
+        """Write the pictures `rows` (n,) to `out` (n,H,W,C)."""
+        self._source.read(self._rows[rows], out)
+
+    @property
+    def held_bytes(self) -> int:
+        """All of the other source."""
+        return self._source.held_bytes
+
+    def picture_name(self, row: int) -> str:
+        """Its name in the other source."""
+        return self._source.picture_name(int(self._rows[row]))
+
+    def contents(self) -> HalfContents:
+        """Of the other source's contents and the rows."""
+        whole = self._source.contents()
+        recipe = f"{whole.digest} {xxh3_128(np.ascontiguousarray(self._rows).data).hexdigest()}"
+        return contents_of_recipe(recipe, len(self), whole.image_shape)

@@ -11,9 +11,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.data.contents import DataContents, HalfContents, contents_of_recipe
-from knltrain.data.dataset import Dataset, LabelledImages, standardised
+from knltrain.data.contents import HalfContents, contents_of_recipe
+from knltrain.data.dataset import Halves, numbered
 from knltrain.data.extent import Extent
+from knltrain.data.source import ArraySource, Pixels
 from knltrain.errors import DataError
 from knltrain.vectors import FloatArray
 
@@ -32,52 +33,53 @@ _TRAIN, _TEST = 0, 1
 _TURN_DEVIATION = 0.07
 """Standard deviation of the direction, in radians: two classes are 0.31 apart."""
 _NOISE_DEVIATION = 0.5
+_STEPS, _MIDDLE = 32.0, 96.0
+"""Of bytes."""
 _LEANING = 1.0
 """Weight of the class's colour, relative to a colour's random deviation."""
 
 
-def load_synthetic(train_images: int | None = None, test_images: int | None = None) -> Dataset:
-    """Draw the first images of both halves, float32 (N,32,32,3), standardised by the training ones.
+def load_synthetic(train_images: int | None = None, test_images: int | None = None) -> Halves:
+    """Draw the first images of both halves, uint8 (N,32,32,3).
 
     They are always the same. Raises DataError when more are requested than exist.
     """
-    train = _drawn(_TRAIN, train_images, TRAIN_IMAGES, "data.train_images")
-    test = _drawn(_TEST, test_images, TEST_IMAGES, "data.test_images")
-    drawn = (_contents(_TRAIN, len(train[1])), _contents(_TEST, len(test[1])))
-    train_nhwc, test_nhwc = standardised(train[0], test[0])
-    return Dataset(
-        name="synthetic",
-        train=LabelledImages(train_nhwc, train[1]),
-        test=LabelledImages(test_nhwc, test[1]),
-        classes=CLASSES,
-        description=f"synthetic: stripes in {CLASSES} directions, drawn from a fixed seed",
-        contents=DataContents("synthetic", *drawn),
+    return Halves(
+        "synthetic",
+        _drawn(_TRAIN, train_images, TRAIN_IMAGES, "data.train_images"),
+        _drawn(_TEST, test_images, TEST_IMAGES, "data.test_images"),
+        f"synthetic: stripes in {CLASSES} directions, drawn from a fixed seed",
     )
 
 
-def _drawn(
-    half: int, wanted: int | None, most: int, key: str
-) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+def in_bytes(images: FloatArray) -> Pixels:
+    """Images as bytes: 32 steps are 1, from -3 to 5."""
+    found: Pixels = np.clip(np.rint(images * _STEPS + _MIDDLE), 0, 255).astype(np.uint8)
+    return found
+
+
+def _drawn(half: int, wanted: int | None, most: int, key: str) -> ArraySource:
     count = most if wanted is None else wanted
     if count > most:
         raise DataError(f"{key} = {count}, but synthetic holds {most}: ask for {most} or fewer")
-    images = np.empty((count, SIDE, SIDE, 3), np.float32)
+    images = np.empty((count, SIDE, SIDE, 3), np.uint8)
     labels = np.empty(count, np.int64)
     for begin in range(0, count, _BLOCK):
         end = min(begin + _BLOCK, count)
         block_images, block_labels = _block(half, begin // _BLOCK)
-        images[begin:end] = block_images[: end - begin]
+        images[begin:end] = in_bytes(block_images[: end - begin])
         labels[begin:end] = block_labels[: end - begin]
-    return images, labels
+    contents = _contents(half, count)
+    return ArraySource(images, labels, numbered(CLASSES), contents, "synthetic")
 
 
 def _contents(half: int, count: int) -> HalfContents:
     """Identified by their recipe: the last bits of pixels differ from computer to computer."""
-    return contents_of_recipe(f"synthetic {_SEED} {half} {count}", count, EXTENT.image_shape)
+    return contents_of_recipe(f"synthetic bytes {_SEED} {half} {count}", count, EXTENT.image_shape)
 
 
 def _block(half: int, number: int) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-    """_BLOCK images (before standardising) and their labels."""
+    """_BLOCK images and their labels."""
     random = np.random.Generator(np.random.Philox(np.random.SeedSequence((_SEED, half, number))))
     labels = random.integers(0, CLASSES, _BLOCK)
     images = noise(random, _BLOCK)

@@ -11,9 +11,10 @@ from typing import Final
 import numpy as np
 
 from knltrain.data import synthetic
-from knltrain.data.contents import DataContents, HalfContents, contents_of_recipe
-from knltrain.data.dataset import Dataset, LabelledImages, standardised
+from knltrain.data.contents import HalfContents, contents_of_recipe
+from knltrain.data.dataset import Halves, numbered
 from knltrain.data.extent import Extent
+from knltrain.data.source import ArraySource
 from knltrain.data.synthetic import CLASSES
 from knltrain.errors import DataError
 from knltrain.vectors import FloatArray
@@ -31,46 +32,41 @@ _BLOCK: Final = 500
 
 def load_synthetic_labels(
     train_images: int | None = None, test_images: int | None = None
-) -> Dataset:
-    """Draw the first images of both halves, float32 (N,32,32,3), standardised by the training ones.
+) -> Halves:
+    """Draw the first images of both halves, uint8 (N,32,32,3).
 
     Labels are targets, float32 (N,10). They are always the same. Raises DataError when more are
     requested than exist.
     """
-    train = _drawn(0, train_images, EXTENT.train_images, "data.train_images")
-    test = _drawn(1, test_images, EXTENT.test_images, "data.test_images")
-    contents = DataContents(_NAME, _contents(0, len(train[1])), _contents(1, len(test[1])))
-    train_nhwc, test_nhwc = standardised(train[0], test[0])
-    return Dataset(
-        name=_NAME,
-        train=LabelledImages(train_nhwc, train[1]),
-        test=LabelledImages(test_nhwc, test[1]),
-        classes=CLASSES,
-        description=f"{_NAME}: up to {MOST_PATCHES} patches of {CLASSES} classes in an image, "
-        "drawn from a fixed seed",
-        contents=contents,
+    return Halves(
+        _NAME,
+        _drawn(0, train_images, EXTENT.train_images, "data.train_images"),
+        _drawn(1, test_images, EXTENT.test_images, "data.test_images"),
+        f"{_NAME}: up to {MOST_PATCHES} patches of {CLASSES} classes in an image, drawn from a "
+        "fixed seed",
     )
 
 
-def _drawn(half: int, wanted: int | None, most: int, key: str) -> tuple[FloatArray, FloatArray]:
+def _drawn(half: int, wanted: int | None, most: int, key: str) -> ArraySource:
     count = most if wanted is None else wanted
     if count > most:
         raise DataError(f"{key} = {count}, but {_NAME} holds {most}: ask for {most} or fewer")
-    images = np.empty((count, *EXTENT.image_shape), np.float32)
+    images = np.empty((count, *EXTENT.image_shape), np.uint8)
     targets = np.empty((count, CLASSES), np.float32)
     for begin in range(0, count, _BLOCK):
         end = min(begin + _BLOCK, count)
-        drawn = _block(half, begin // _BLOCK)
-        images[begin:end], targets[begin:end] = (each[: end - begin] for each in drawn)
-    return images, targets
+        block_images, block_targets = _block(half, begin // _BLOCK)
+        images[begin:end] = synthetic.in_bytes(block_images[: end - begin])
+        targets[begin:end] = block_targets[: end - begin]
+    return ArraySource(images, targets, numbered(CLASSES), _contents(half, count), _NAME)
 
 
 def _contents(half: int, count: int) -> HalfContents:
-    return contents_of_recipe(f"{_NAME} {_SEED} {half} {count}", count, EXTENT.image_shape)
+    return contents_of_recipe(f"{_NAME} bytes {_SEED} {half} {count}", count, EXTENT.image_shape)
 
 
 def _block(half: int, number: int) -> tuple[FloatArray, FloatArray]:
-    """_BLOCK images (before standardising) and their targets."""
+    """_BLOCK images and their targets."""
     random = np.random.Generator(np.random.Philox(np.random.SeedSequence((_SEED, half, number))))
     images = synthetic.noise(random, _BLOCK)
     targets = np.zeros((_BLOCK, CLASSES), np.float32)
