@@ -1,0 +1,76 @@
+"""The recipes that `data.recipe` names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from knltrain.data.augmentation.framing import Fitted, Framing, RandomArea, ShortSide
+from knltrain.errors import ConfigError, unknown_name
+
+COLOUR_NOISE: Final = 0.1
+JITTER: Final = 0.4
+VGG_LARGEST: Final = 2.0
+CIFAR_SHARE: Final = 8
+"""Images of 32 pixels are moved by up to 4."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Which part of a picture becomes the image, and what is changed of it for training.
+
+    `flips` tells whether half of the images are mirrored; `jitter` and `noise` are the strengths of
+    `colours.jittered` and `colours.colour_noise`, 0 for none.
+    """
+
+    framing: Framing
+    flips: bool = False
+    jitter: float = 0.0
+    noise: float = 0.0
+
+
+def _none(image: tuple[int, int], shift: int) -> Recipe:
+    return Recipe(Fitted(image, shift))
+
+
+def _cifar(image: tuple[int, int], shift: int) -> Recipe:
+    return Recipe(Fitted(image, shift or -(-min(image) // CIFAR_SHARE)), flips=True)
+
+
+def _caffe(image: tuple[int, int], _shift: int) -> Recipe:
+    return Recipe(ShortSide(image), flips=True)
+
+
+def _vgg(image: tuple[int, int], _shift: int) -> Recipe:
+    return Recipe(ShortSide(image, VGG_LARGEST), flips=True, noise=COLOUR_NOISE)
+
+
+def _inception(image: tuple[int, int], _shift: int) -> Recipe:
+    return Recipe(RandomArea(image), flips=True, jitter=JITTER)
+
+
+RECIPES: Final[dict[str, Callable[[tuple[int, int], int], Recipe]]] = {
+    "none": _none,
+    "cifar": _cifar,
+    "caffe": _caffe,
+    "vgg": _vgg,
+    "inception": _inception,
+}
+SHIFTING: Final = ("none", "cifar")
+"""Recipes that move images by `data.shift_pixels`."""
+
+
+def recipe_named(name: str, image: tuple[int, int], shift: int = 0) -> Recipe:
+    """The recipe for images (H,W), moved by up to `shift` pixels; 0: as the recipe has it.
+
+    Raises ConfigError for unknown names, and for a shift where the recipe chooses the place.
+    """
+    if name not in RECIPES:
+        raise ConfigError(unknown_name("data.recipe", name, RECIPES))
+    if shift and name not in SHIFTING:
+        raise ConfigError(
+            f"data.shift_pixels = {shift}: recipe '{name}' chooses the part of a picture by itself; "
+            f"expected data.recipe of {', '.join(SHIFTING)}, or no data.shift_pixels"
+        )
+    return RECIPES[name](image, shift)
