@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import numpy.typing as npt
 
@@ -23,6 +25,7 @@ def enlarged(images: npt.NDArray[np.generic], side: int) -> FloatArray:
     return out
 
 
+@functools.cache
 def _interpolation(size: int, side: int) -> npt.NDArray[np.float64]:
     """Matrix (side, size) that interpolates linearly between `size` pixels."""
     position = np.clip((np.arange(side) + 0.5) * size / side - 0.5, 0, size - 1)

@@ -33,7 +33,7 @@ _TRAIN, _TEST = 0, 1
 _TURN_DEVIATION = 0.07
 """Standard deviation of the direction, in radians: two classes are 0.31 apart."""
 _NOISE_DEVIATION = 0.5
-_STEPS, _MIDDLE = 32.0, 96.0
+_STEPS, _MIDDLE = 24.0, 100.0
 """Of bytes."""
 _LEANING = 1.0
 """Weight of the class's colour, relative to a colour's random deviation."""
@@ -53,7 +53,7 @@ def load_synthetic(train_images: int | None = None, test_images: int | None = No
 
 
 def in_bytes(images: FloatArray) -> Pixels:
-    """Images as bytes: 32 steps are 1, from -3 to 5."""
+    """Images as bytes: 24 steps are 1, from -4 to 6."""
     found: Pixels = np.clip(np.rint(images * _STEPS + _MIDDLE), 0, 255).astype(np.uint8)
     return found
 

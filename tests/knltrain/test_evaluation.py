@@ -5,10 +5,10 @@ import threading
 import numpy as np
 import pytest
 
-from knltrain.data.dataset import LabelledImages
 from knltrain.errors import NonFiniteLoss
 from knltrain.evaluation import MOST_CONFUSED, ClassCounts, Evaluation, Evaluator
 from knltrain.exchange.transports.loopback import Loopback
+from tests.knltrain.data.given import given_images
 
 PARAMETERS = np.array([0.5, 2.0], np.float32)
 
@@ -35,12 +35,12 @@ class SumBackend:
 def images():
     """50 images of two small whole numbers, so that sums are exact in any order."""
     values = np.random.default_rng(7).integers(0, 100, size=(50, 1, 2, 1)).astype(np.float32)
-    return LabelledImages(values, np.arange(50) % 5 // 4)
+    return given_images(values, np.arange(50) % 5 // 4)
 
 
 @pytest.fixture
 def expected(images):
-    return Evaluation(0.2, float(images.images_nhwc.sum()) * 2.0 / 50, 50)
+    return Evaluation(0.2, float(images.preprocessing.images_nhwc.sum()) * 2.0 / 50, 50)
 
 
 @pytest.mark.parametrize("batch", [1, 7, 50, 64])
@@ -68,12 +68,12 @@ def test_workers_share_the_images_and_all_get_the_same_answer(
     assert in_threads(PARAMETERS.size, workers, evaluate) == [expected] * workers
     for rank, backend in enumerate(backends):
         np.testing.assert_array_equal(
-            np.concatenate(backend.batches), images.images_nhwc[rank::workers]
+            np.concatenate(backend.batches), images.preprocessing.images_nhwc[rank::workers]
         )
 
 
 def test_worker_without_images_still_learns_the_answer(in_threads, images):
-    two = LabelledImages(images.images_nhwc[3:5], images.labels[3:5])
+    two = given_images(images.preprocessing.images_nhwc[3:5], images.labels[3:5], 2)
 
     def evaluate(transport):
         return Evaluator(two, SumBackend(), transport, 8, 2).evaluate(PARAMETERS, 3)
@@ -100,7 +100,7 @@ def test_nobody_returns_while_another_still_reads_the_model(in_threads, images):
 
 
 def test_not_finite_loss_is_an_error_for_every_worker(in_threads, images):
-    images.images_nhwc[20] = np.inf  # an image of worker 0
+    images.preprocessing.images_nhwc[20] = np.inf  # an image of worker 0
 
     def evaluate(transport):
         with pytest.raises(NonFiniteLoss) as raised:
@@ -115,7 +115,7 @@ def by_class(in_threads, classes, workers, count=173, batch=8):
     random = np.random.default_rng(classes)
     logits = random.integers(0, 6, (count, 1, 1, classes)).astype(np.float32)
     labels = random.integers(0, classes - 1, count)  # no image of the last class
-    images = LabelledImages(logits, labels)
+    images = given_images(logits, labels)
 
     def evaluate(transport):
         evaluator = Evaluator(images, SumBackend(), transport, batch, classes)
@@ -159,7 +159,7 @@ def test_each_class_is_counted_where_images_have_several(in_threads, workers):
     targets = random.integers(0, 2, (40, 7)).astype(np.float32)
 
     def evaluate(transport):
-        images = LabelledImages(logits, targets)
+        images = given_images(logits, targets)
         evaluator = Evaluator(images, SumBackend(), transport, 8, 7, several=True)
         return evaluator.evaluate(PARAMETERS, 3, by_class=True).classes
 
@@ -174,7 +174,7 @@ def test_shares_count_as_their_largest_class(in_threads):
     shares = np.array([[0.6, 0.4, 0], [0.5, 0.5, 0], [0.1, 0.7, 0.2]], np.float32)
 
     def evaluate(transport):
-        evaluator = Evaluator(LabelledImages(logits, shares), SumBackend(), transport, 2, 3)
+        evaluator = Evaluator(given_images(logits, shares), SumBackend(), transport, 2, 3)
         return evaluator.evaluate(PARAMETERS, 3, by_class=True).classes
 
     (found,) = in_threads(PARAMETERS.size, 1, evaluate)

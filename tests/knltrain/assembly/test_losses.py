@@ -13,10 +13,11 @@ from knltrain.assembly.losses import (
     with_balanced_weights,
 )
 from knltrain.backends.loss import MeanSquaredError, SigmoidCrossEntropy, SoftmaxCrossEntropy
-from knltrain.data.dataset import Dataset, LabelledImages
+from knltrain.data.dataset import Dataset
 from knltrain.errors import ConfigError, DataError
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
+from tests.knltrain.data.given import given_images
 
 NETWORK = Network("small", (1, 1, 4), (Dense("out", 3),))
 
@@ -25,8 +26,8 @@ def dataset(labels, classes=3):
     labels = np.asarray(labels)
     if labels.ndim == 2:
         labels = labels.astype(np.float32)
-    half = LabelledImages(np.zeros((len(labels), 1, 1, 4), np.float32), labels)
-    return Dataset("made", half, half, classes)
+    half = given_images(np.zeros((len(labels), 1, 1, 4), np.float32), labels, classes)
+    return Dataset("made", half, half)
 
 
 @pytest.mark.parametrize(

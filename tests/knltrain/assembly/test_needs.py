@@ -14,25 +14,26 @@ from knltrain.data.dataset import Dataset, LabelledImages
 from knltrain.launch.training import train
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
+from tests.knltrain.data.given import given_images
 
 
 def images(count: int) -> LabelledImages:
-    return LabelledImages(np.zeros((count, 2, 2, 1), np.float32), np.zeros(count, np.int64))
+    return given_images(np.zeros((count, 2, 2, 1), np.float32), np.zeros(count, np.int64), 3)
 
 
 def test_needs_are_those_of_vectors_outputs_and_all_images():
     network = Network("small", (2, 2, 1), (Dense("out", 3),))
-    needs = memory_needs(network, Dataset("none", images(10), images(5), 3), 7)
+    needs = memory_needs(network, Dataset("none", images(10), images(5)), 7)
     assert {need.name: (need.bytes, need.kind) for need in needs} == {
         "model": (4 * (4 * network.packed_size + 2 * (4 + 3) * 16), "best"),
-        "data": (15 * (16 + 8), "dram"),
+        "data": (15 * (4 + 8), "dram"),
         "program": (PROGRAM_BYTES, "best"),
     }
 
 
 def test_a_batch_in_slices_needs_memory_for_one_and_for_its_gradient():
     network = Network("small", (2, 2, 1), (Dense("out", 3),))
-    dataset = Dataset("none", images(10), images(5), 3)
+    dataset = Dataset("none", images(10), images(5))
     model = [memory_needs(network, dataset, 64, micro_batch=n)[0].bytes for n in (0, 20, 64, 99)]
     assert model[0] == model[2] == model[3] == 4 * (4 * network.packed_size + 2 * (4 + 3) * 64)
     assert model[1] == 4 * (5 * network.packed_size + 2 * (4 + 3) * 32)
@@ -40,7 +41,7 @@ def test_a_batch_in_slices_needs_memory_for_one_and_for_its_gradient():
 
 def test_an_optimizer_with_two_moments_needs_a_vector_more():
     network = Network("small", (2, 2, 1), (Dense("out", 3),))
-    dataset = Dataset("none", images(10), images(5), 3)
+    dataset = Dataset("none", images(10), images(5))
     sgd, adamw = (
         memory_needs(network, dataset, 7, optimizer=name)[0].bytes for name in ("sgd", "adamw")
     )
@@ -50,18 +51,12 @@ def test_an_optimizer_with_two_moments_needs_a_vector_more():
 
 def test_several_batches_per_step_need_a_vector_for_their_sum():
     network = Network("small", (2, 2, 1), (Dense("out", 3),))
-    dataset = Dataset("none", images(10), images(5), 3)
+    dataset = Dataset("none", images(10), images(5))
     one, two, three = (
         memory_needs(network, dataset, 7, iter_size=number)[0].bytes for number in (1, 2, 3)
     )
     assert two - one == 4 * network.packed_size
     assert three == two
-
-
-def test_images_with_a_border_are_counted_beside_those_that_were_loaded():
-    network = Network("small", (2, 2, 1), (Dense("out", 3),))
-    needs = memory_needs(network, Dataset("none", images(10), images(5), 3), 7, shift_pixels=1)
-    assert needs[1].bytes == 15 * (16 + 8) + 10 * 4 * 4 * 4
 
 
 @pytest.mark.slow

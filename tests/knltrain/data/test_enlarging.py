@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from knltrain.data.dataset import Dataset, LabelledImages
-from knltrain.data.digits import load_digits
-from knltrain.data.enlarging import enlarged, enlarged_dataset
-from knltrain.errors import DataError
+from knltrain.data.enlarging import enlarged
 
 
 def test_enlarging_twice_interpolates_between_pixel_centres() -> None:
@@ -27,20 +23,3 @@ def test_enlarging_tells_rows_from_columns_and_one_channel_from_the_others() -> 
     np.testing.assert_allclose(large[0, 0, 0], [0, 1])
     np.testing.assert_allclose(large[0, 0, -1], [4, 5])
     np.testing.assert_allclose(large[0, -1, 0], [6, 7])
-
-
-def test_dataset_is_enlarged_in_both_halves_and_says_so() -> None:
-    digits = load_digits(30, 20)
-    large = enlarged_dataset(digits, 56)
-    assert large.train.image_shape == large.test.image_shape == (56, 56, 1)
-    assert large.train.labels.tolist() == digits.train.labels.tolist()
-    assert (large.name, large.classes) == ("digits", 10)
-    assert large.description.endswith("enlarged to 56x56")
-    corners = digits.test.images_nhwc[:, ::27, ::27]
-    np.testing.assert_allclose(large.test.images_nhwc[:, ::55, ::55], corners, rtol=1e-5)
-
-
-def test_images_are_not_made_smaller() -> None:
-    half = LabelledImages(np.zeros((2, 28, 32, 1), np.float32), np.zeros(2, np.int64))
-    with pytest.raises(DataError, match=r"data\.side_pixels = 31: images of wide have 28 x 32"):
-        enlarged_dataset(Dataset("wide", half, half, 10), 31)

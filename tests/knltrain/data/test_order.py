@@ -8,12 +8,13 @@ import pytest
 from knltrain.data.dataset import Batch, LabelledImages
 from knltrain.data.order import ShardedBatches, epoch_order
 from knltrain.errors import DataError
+from tests.knltrain.data.given import given_images
 
 
 def _images(count: int) -> LabelledImages:
     """Images whose only pixel and label are their index."""
     index = np.arange(count)
-    return LabelledImages(index.astype(np.float32).reshape(-1, 1, 1, 1), index)
+    return given_images(index.astype(np.float32).reshape(-1, 1, 1, 1), index)
 
 
 def _seen(images: LabelledImages, batch: int, workers: int, step: int, seed: int = 5) -> list[int]:
@@ -137,31 +138,6 @@ def test_rank_outside_the_workers_is_refused() -> None:
         ShardedBatches(_images(9), 4, 2, 2, seed=1)
 
 
-def test_shifted_image_is_the_image_moved_by_at_most_the_asked_pixels() -> None:
-    images = np.zeros((6, 5, 5, 1), np.float32)
-    images[:, 2, 2] = 1
-    moved = LabelledImages(images, np.arange(6))
-    batches = ShardedBatches(moved, 6, 0, 1, seed=3, shift_pixels=2)
-    out = Batch.allocate(6, (5, 5, 1))
-    places = set()
-    for step in range(20):
-        batches.fill(step, out)
-        for image in out.images_nhwc[..., 0]:
-            assert np.count_nonzero(image) == 1
-            places.add(tuple(np.argwhere(image)[0].tolist()))
-    assert places == {(y, x) for y in range(5) for x in range(5)}
-
-
-def test_shifts_are_the_same_for_any_number_of_workers() -> None:
-    rng = np.random.default_rng(0)
-    images = LabelledImages(rng.normal(size=(8, 4, 4, 1)).astype(np.float32), np.arange(8))
-    alone, half = Batch.allocate(4, (4, 4, 1)), Batch.allocate(2, (4, 4, 1))
-    ShardedBatches(images, 4, 0, 1, seed=5, shift_pixels=1).fill(3, alone)
-    for rank in range(2):
-        ShardedBatches(images, 4, rank, 2, seed=5, shift_pixels=1).fill(3, half)
-        assert np.array_equal(half.images_nhwc, alone.images_nhwc[2 * rank : 2 * rank + 2])
-
-
 def test_batches_of_a_step_follow_each_other_in_the_order_of_the_epoch() -> None:
     images, seen = _images(50), list[int]()
     batches = [ShardedBatches(images, 4, rank, 2, seed=5, iter_size=3) for rank in range(2)]
@@ -184,7 +160,7 @@ def test_a_step_of_more_images_than_there_are_is_refused() -> None:
 
 def test_targets_stay_with_their_images() -> None:
     index = np.arange(8, dtype=np.float32)
-    images = LabelledImages(index.reshape(-1, 1, 1, 1), np.stack([index, -index], axis=1))
+    images = given_images(index.reshape(-1, 1, 1, 1), np.stack([index, -index], axis=1))
     batches, out = ShardedBatches(images, 4, 1, 2, seed=5), Batch.allocate(2, (1, 1, 1), (2,))
     batches.fill(1, out)
     seen = out.images_nhwc.reshape(-1)

@@ -4,22 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from knltrain.data.shift import bordered, epoch_shifts
-
-
-def test_border_is_as_dark_as_the_darkest_pixel() -> None:
-    images = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4, 1) - 5
-    wide = bordered(images, 2)
-    assert wide.shape == (2, 7, 8, 1)
-    assert wide.dtype == np.float32
-    assert np.array_equal(wide[:, 2:-2, 2:-2], images)
-    assert (wide[:, :2] == -5).all()
-    assert (wide[:, :, -2:] == -5).all()
-
-
-def test_no_border_leaves_the_images_as_they_are() -> None:
-    images = np.ones((1, 2, 2, 1), np.float32)
-    assert bordered(images, 0) is images
+from knltrain.data.shift import epoch_shifts
 
 
 def test_shifts_reach_every_pixel_and_no_further() -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from knltrain.backends.backend import Backend, nobody_waits
 from knltrain.checkpoint.contents import WorkerState
-from knltrain.data.dataset import LabelledImages
 from knltrain.data.order import ShardedBatches
 from knltrain.exchange.rules.averaging import GradientMean
 from knltrain.exchange.rules.easgd import EASGD
@@ -21,6 +20,7 @@ from knltrain.network.parameters import ParameterVector
 from knltrain.optimizers.sgd import SGD
 from knltrain.worker.loop import Worker
 from knltrain.worker.observer import Observer
+from tests.knltrain.data.given import given_images
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.reference import elastic
 from vectorized_ops.reference.elastic import synchronous_average
@@ -115,7 +115,7 @@ def softmax_backend(tiny_network):
 def tiny_images():
     """50 images of 3 values, whose label says whether their sum is positive."""
     values = np.random.default_rng(7).normal(size=(50, 1, 1, 3)).astype(np.float32)
-    return LabelledImages(values, (values.sum(axis=(1, 2, 3)) > 0).astype(np.int64))
+    return given_images(values, (values.sum(axis=(1, 2, 3)) > 0).astype(np.int64))
 
 
 @pytest.fixture
