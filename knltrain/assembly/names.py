@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from knltrain.assembly import factories, optimizers
 from knltrain.assembly.factories import DataSource, Kernels
 from knltrain.assembly.methods import build, strategy_of
+from knltrain.assembly.preprocessing import mixing_of, preprocessing_of
 from knltrain.assembly.rules import MethodContext
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
@@ -134,7 +135,12 @@ def image_shape_of(config: RunConfig) -> tuple[int, int, int]:
 
 
 def label_shape_of(config: RunConfig) -> tuple[int, ...]:
-    """Shape of a label of `[data]`, which is not read: () of a class, (classes,) of targets."""
+    """Shape of a training label, which is not read: () of a class, (classes,) of targets.
+
+    Labels of mixed images are targets.
+    """
+    if config.data.mixup or config.data.cutmix:
+        return build_network(config).output_shape
     return _pick("data.name", config.data.name, DATASETS).extent(config.data).label_shape
 
 
@@ -145,17 +151,15 @@ def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:
     """
     from knltrain.data.dataset import Dataset
     from knltrain.data.extent import check_room
-    from knltrain.data.standardising import Standardising, mean_and_deviation
 
-    chosen, side = config.data, config.data.side_pixels
+    chosen = config.data
     source = _pick("data.name", chosen.name, DATASETS)
     extent = source.extent(chosen).first(chosen.train_images, chosen.test_images)
     check_room(extent, chosen.name, copies)
     halves = source.load(chosen)
-    mean, deviation = mean_and_deviation(halves.train)
-    shape = extent.image_shape
-    side = side or extent.side_pixels
-    return Dataset.of(halves, Standardising(shape, mean, deviation, side, chosen.shift_pixels))
+    shape = extent.shape_with(chosen.side_pixels)
+    preprocessing = preprocessing_of(chosen, halves, shape, _kernels(config))
+    return Dataset.of(halves, preprocessing, mixing_of(chosen))
 
 
 def build_backend(config: RunConfig, network: Network, batch: int, threads: int) -> Backend:

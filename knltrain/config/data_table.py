@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, model_validator
 
-from knltrain.config.tables import Count, Folder, Name, Table
+from knltrain.config.tables import Count, Finite, Folder, Name, Positive, Table
+
+
+def _mixes(parameter: float) -> float:
+    if parameter and not 0.05 <= parameter <= 1:
+        raise ValueError(f"{parameter}: expected 0.05 to 1, or 0 for none")
+    return parameter
+
+
+Mixed: TypeAlias = Annotated[float, AfterValidator(_mixes)]
+"""The parameter a of Beta(a, a); 0 for none."""
+KnownNumbers: TypeAlias = Literal["training", "imagenet"]
 
 
 class DataConfig(Table):
@@ -21,8 +32,52 @@ class DataConfig(Table):
     )
     test_images: Count | None = Field(default=None, description="use only the first N test images")
     side_pixels: Count | None = Field(
-        default=None, description="enlarge all images to so many pixels of height and width"
+        default=None, description="resize all images to so many pixels of height and width"
+    )
+    recipe: Name = Field(
+        default="none",
+        description="part of a picture that is shown, and what is changed of it for training: "
+        "'none', 'cifar' (moved and mirrored), 'caffe' (a random crop, mirrored), 'vgg' (of a "
+        "random size, too, with noise of colours), 'inception' (of random area and proportions, "
+        "with other colours)",
     )
     shift_pixels: Annotated[int, Field(ge=0, le=64)] = Field(
         default=0, description="move training images by up to so many pixels, anew in every epoch"
     )
+    jitter: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None,
+        description="change brightness, contrast and saturation of training images by up to this "
+        "share; left out: 0.4 with recipe 'inception', else 0",
+    )
+    mixup: Mixed = Field(
+        default=0.0,
+        description="mix each training image with another one by shares of Beta(a, a) (a); 0: none",
+    )
+    cutmix: Mixed = Field(
+        default=0.0,
+        description="replace a box of each training image by that of another one, by shares of "
+        "Beta(a, a) (a); 0: none; with mixup, too: half of the images by each",
+    )
+    mean: KnownNumbers | Finite | Annotated[tuple[Finite, ...], Field(strict=False)] = Field(
+        default="training",
+        description="what is subtracted from values of 0 to 255: a number, or one for each of the "
+        "network's channels; 'imagenet'; 'training': measured over all values of training pictures",
+    )
+    mean_file: Folder | None = Field(
+        default=None,
+        description="file with a mean picture that is subtracted instead: .binaryproto or .npy",
+    )
+    deviation: KnownNumbers | Positive | Annotated[tuple[Positive, ...], Field(strict=False)] = (
+        Field(default="training", description="what they are divided by then, as mean")
+    )
+    channel_order: Literal["rgb", "bgr"] = Field(
+        default="rgb", description="order of the channels that the network takes; bgr: as Caffe's"
+    )
+
+    @model_validator(mode="after")
+    def _one_mean(self) -> DataConfig:
+        if self.mean_file is not None and self.mean != "training":
+            raise ValueError(
+                f"mean = {self.mean!r} and mean_file = '{self.mean_file}': expected one of them"
+            )
+        return self

@@ -125,7 +125,8 @@ def resized(picture: Pixels, box: npt.NDArray[np.float64], shape: tuple[int, int
     lines = _combined(values, interpolation(height, top, tall, shape[0]), (width, channels))
     across = interpolation(width, left, wide, shape[1])
     columns = _combined(lines.swapaxes(0, 1), across, (shape[0], channels))
-    return columns.swapaxes(0, 1)
+    found: FloatArray = columns.swapaxes(0, 1)
+    return found
 
 
 def _combined(

@@ -54,15 +54,13 @@ def normalisation_of(
         measured = mean_and_deviation(source)
     channels = source.channels
     means = _numbers("mean", mean, measured[0], IMAGENET_MEAN, channels, reverses)
-    deviations = _numbers(
-        "deviation", deviation, measured[1], IMAGENET_DEVIATION, channels, reverses
-    )
+    spread = _numbers("deviation", deviation, measured[1], IMAGENET_DEVIATION, channels, reverses)
     if mean_picture is not None and mean_picture.shape[2] != channels:
         raise DataError(
             f"data.mean_file has {mean_picture.shape[2]} channels, the pictures have {channels}: "
             "expected the same"
         )
-    scale = (1 / np.array(deviations)).astype(np.float32)
+    scale = (1 / np.array(spread)).astype(np.float32)
     return Normalisation(np.array(means, np.float32), scale, mean_picture)
 
 
@@ -79,8 +77,8 @@ def _numbers(
     if given == "imagenet":
         if channels != len(known):
             raise ConfigError(
-                f"data.{key} = 'imagenet': the pictures have {channels} channel; expected 'training' "
-                "or a number"
+                f"data.{key} = 'imagenet': the pictures have {channels} channel; expected "
+                "'training' or a number"
             )
         return known[::-1] if reverses else known
     numbers = (given,) * channels if isinstance(given, float) else given

@@ -41,7 +41,7 @@ class RandomWords:
         return len(self._low)
 
     def words(self, what: int, count: int = 1) -> Words:
-        """`count` words (n, count) of each picture for the decision `what`; others are independent."""
+        """`count` words (n, count) of each picture for the decision `what`."""
         blocks = [self._block(what, i) for i in range(-(-count // 4))]
         return np.concatenate(blocks, axis=1)[:, :count]
 
@@ -81,7 +81,7 @@ def shares(words: Words) -> npt.NDArray[np.float64]:
 
 
 def below(words: Words, bounds: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:
-    """Words as whole numbers from 0 to below bounds of at most 2^31: word * bound / 2^32, cut off."""
+    """Words as whole numbers from 0 to below bounds of at most 2^31: word * bound // 2^32."""
     found: npt.NDArray[np.int64] = ((words * np.asarray(bounds).astype(np.uint64)) >> _HALF).astype(
         np.int64
     )

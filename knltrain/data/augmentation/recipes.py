@@ -70,7 +70,7 @@ def recipe_named(name: str, image: tuple[int, int], shift: int = 0) -> Recipe:
         raise ConfigError(unknown_name("data.recipe", name, RECIPES))
     if shift and name not in SHIFTING:
         raise ConfigError(
-            f"data.shift_pixels = {shift}: recipe '{name}' chooses the part of a picture by itself; "
-            f"expected data.recipe of {', '.join(SHIFTING)}, or no data.shift_pixels"
+            f"data.shift_pixels = {shift}: recipe '{name}' chooses the part of a picture by "
+            f"itself; expected data.recipe of {', '.join(SHIFTING)}, or no data.shift_pixels"
         )
     return RECIPES[name](image, shift)
