@@ -141,6 +141,11 @@ def label_shape_of(config: RunConfig) -> tuple[int, ...]:
     """
     if config.data.mixup or config.data.cutmix:
         return build_network(config).output_shape
+    return tested_label_shape_of(config)
+
+
+def tested_label_shape_of(config: RunConfig) -> tuple[int, ...]:
+    """Shape of a test label, which is not read: () of a class, (classes,) of targets."""
     return _pick("data.name", config.data.name, DATASETS).extent(config.data).label_shape
 
 

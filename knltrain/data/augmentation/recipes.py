@@ -64,8 +64,14 @@ SHIFTING: Final = ("none", "cifar")
 def recipe_named(name: str, image: tuple[int, int], shift: int = 0) -> Recipe:
     """The recipe for images (H,W), moved by up to `shift` pixels; 0: as the recipe has it.
 
-    Raises ConfigError for unknown names, and for a shift where the recipe chooses the place.
+    Raises ConfigError as `check_recipe` does.
     """
+    check_recipe(name, shift)
+    return RECIPES[name](image, shift)
+
+
+def check_recipe(name: str, shift: int) -> None:
+    """Refuse unknown names, and a shift where the recipe chooses the place: ConfigError."""
     if name not in RECIPES:
         raise ConfigError(unknown_name("data.recipe", name, RECIPES))
     if shift and name not in SHIFTING:
@@ -73,4 +79,3 @@ def recipe_named(name: str, image: tuple[int, int], shift: int = 0) -> Recipe:
             f"data.shift_pixels = {shift}: recipe '{name}' chooses the part of a picture by "
             f"itself; expected data.recipe of {', '.join(SHIFTING)}, or no data.shift_pixels"
         )
-    return RECIPES[name](image, shift)
