@@ -34,7 +34,7 @@ class DataConfig(Table):
     side_pixels: Count | None = Field(
         default=None, description="resize all images to so many pixels of height and width"
     )
-    recipe: Name = Field(
+    recipe: Literal["none", "cifar", "caffe", "vgg", "inception"] = Field(
         default="none",
         description="part of a picture that is shown, and what is changed of it for training: "
         "'none', 'cifar' (moved and mirrored), 'caffe' (a random crop, mirrored), 'vgg' (of a "
@@ -73,6 +73,15 @@ class DataConfig(Table):
     channel_order: Literal["rgb", "bgr"] = Field(
         default="rgb", description="order of the channels that the network takes; bgr: as Caffe's"
     )
+
+    @model_validator(mode="after")
+    def _recipe_moves(self) -> DataConfig:
+        if self.shift_pixels and self.recipe not in ("none", "cifar"):
+            raise ValueError(
+                f"shift_pixels = {self.shift_pixels}: recipe '{self.recipe}' chooses the part of a "
+                "picture by itself; expected recipe 'none' or 'cifar', or no shift_pixels"
+            )
+        return self
 
     @model_validator(mode="after")
     def _one_mean(self) -> DataConfig:

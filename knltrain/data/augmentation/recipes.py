@@ -57,25 +57,13 @@ RECIPES: Final[dict[str, Callable[[tuple[int, int], int], Recipe]]] = {
     "vgg": _vgg,
     "inception": _inception,
 }
-SHIFTING: Final = ("none", "cifar")
-"""Recipes that move images by `data.shift_pixels`."""
 
 
 def recipe_named(name: str, image: tuple[int, int], shift: int = 0) -> Recipe:
     """The recipe for images (H,W), moved by up to `shift` pixels; 0: as the recipe has it.
 
-    Raises ConfigError as `check_recipe` does.
+    Raises ConfigError for unknown names.
     """
-    check_recipe(name, shift)
-    return RECIPES[name](image, shift)
-
-
-def check_recipe(name: str, shift: int) -> None:
-    """Refuse unknown names, and a shift where the recipe chooses the place: ConfigError."""
     if name not in RECIPES:
         raise ConfigError(unknown_name("data.recipe", name, RECIPES))
-    if shift and name not in SHIFTING:
-        raise ConfigError(
-            f"data.shift_pixels = {shift}: recipe '{name}' chooses the part of a picture by "
-            f"itself; expected data.recipe of {', '.join(SHIFTING)}, or no data.shift_pixels"
-        )
+    return RECIPES[name](image, shift)

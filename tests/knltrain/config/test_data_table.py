@@ -28,6 +28,8 @@ def test_numbers_of_channels_are_one_several_or_known(load: Callable[..., RunCon
         (["data.mixup=0.01"], r"0\.01: expected 0\.05 to 1, or 0 for none"),
         (["data.cutmix=1.5"], r"1\.5: expected 0\.05 to 1, or 0 for none"),
         (["data.jitter=2"], r"data\.jitter"),
+        (["data.recipe=cafe"], r"data\.recipe"),
+        (["data.recipe=vgg", "data.shift_pixels=2"], r"shift_pixels = 2: recipe 'vgg' chooses"),
         (["data.channel_order=gbr"], r"data\.channel_order"),
         (["data.mean=3", "data.mean_file=m.npy"], r"mean = 3\.0 and mean_file = 'm\.npy'"),
     ],

@@ -31,8 +31,6 @@ def test_cifar_moves_by_an_eighth_or_what_is_asked_for(
     assert (boxes[:, :2].min(), boxes[:, :2].max()) == (-expected, expected)
 
 
-def test_unknown_recipes_and_shifts_of_those_that_choose_a_place_are_refused() -> None:
+def test_unknown_recipes_are_refused_with_the_other_names() -> None:
     with pytest.raises(ConfigError, match=r"unknown data\.recipe 'cafe'.*did you mean 'caffe'"):
         recipe_named("cafe", (224, 224))
-    with pytest.raises(ConfigError, match=r"data\.shift_pixels = 2: recipe 'vgg' chooses"):
-        recipe_named("vgg", (224, 224), 2)
