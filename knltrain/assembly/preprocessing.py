@@ -29,7 +29,7 @@ def preprocessing_of(
     from knltrain.data.augmentation.augmenting import Augmenting
     from knltrain.data.augmentation.normalisation import normalisation_of
 
-    reverses = config.channel_order == "bgr"
+    reverses = config.network_order == "bgr"
     recipe = recipe_of(config, image_shape)
     picture = None if config.mean_file is None else read_mean_file(Path(config.mean_file))
     given = config.mean, config.deviation, picture, reverses

@@ -70,7 +70,7 @@ class DataConfig(Table):
     deviation: KnownNumbers | Positive | Annotated[tuple[Positive, ...], Field(strict=False)] = (
         Field(default="training", description="what they are divided by then, as mean")
     )
-    channel_order: Literal["rgb", "bgr"] = Field(
+    network_order: Literal["rgb", "bgr"] = Field(
         default="rgb", description="order of the channels that the network takes; bgr: as Caffe's"
     )
 

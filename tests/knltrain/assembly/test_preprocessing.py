@@ -41,7 +41,7 @@ def halves() -> Halves:
 
 @pytest.mark.parametrize("recipe", ["none", "caffe", "inception"])
 def test_both_implementations_make_the_same_images(halves: Halves, recipe: str) -> None:
-    config = DataConfig(name="some", recipe=recipe, channel_order="bgr")
+    config = DataConfig(name="some", recipe=recipe, network_order="bgr")
     found = []
     for kernels in (reference_kernels(), numba_kernels()):
         out = np.empty((12, 6, 6, 3), np.float32)

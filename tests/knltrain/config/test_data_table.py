@@ -30,7 +30,7 @@ def test_numbers_of_channels_are_one_several_or_known(load: Callable[..., RunCon
         (["data.jitter=2"], r"data\.jitter"),
         (["data.recipe=cafe"], r"data\.recipe"),
         (["data.recipe=vgg", "data.shift_pixels=2"], r"shift_pixels = 2: recipe 'vgg' chooses"),
-        (["data.channel_order=gbr"], r"data\.channel_order"),
+        (["data.network_order=gbr"], r"data\.network_order"),
         (["data.mean=3", "data.mean_file=m.npy"], r"mean = 3\.0 and mean_file = 'm\.npy'"),
     ],
 )
