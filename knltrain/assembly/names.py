@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from knltrain.assembly import factories, optimizers
 from knltrain.assembly.factories import DataSource, Kernels
 from knltrain.assembly.methods import build, strategy_of
-from knltrain.assembly.preprocessing import mixing_of, preprocessing_of
+from knltrain.assembly.preprocessing import dataset_of
 from knltrain.assembly.rules import MethodContext
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
@@ -154,7 +154,6 @@ def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:
 
     Raises `DataError` before reading if this computer cannot hold so many `copies`.
     """
-    from knltrain.data.dataset import Dataset
     from knltrain.data.extent import check_room
 
     chosen = config.data
@@ -163,8 +162,7 @@ def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:
     check_room(extent, chosen.name, copies)
     halves = source.load(chosen)
     shape = extent.shape_with(chosen.side_pixels)
-    preprocessing = preprocessing_of(chosen, halves, shape, _kernels(config))
-    return Dataset.of(halves, preprocessing, mixing_of(chosen))
+    return dataset_of(config, halves, shape, _kernels(config))
 
 
 def build_backend(config: RunConfig, network: Network, batch: int, threads: int) -> Backend:

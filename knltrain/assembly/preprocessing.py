@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from knltrain.assembly.factories import Kernels
-from knltrain.config import DataConfig
+from knltrain.config import DataConfig, RunConfig
 from knltrain.errors import DataError, NetworkError
 
 if TYPE_CHECKING:
     from knltrain.data.augmentation.mixing import Mixing
     from knltrain.data.augmentation.recipes import Recipe
-    from knltrain.data.dataset import Halves
+    from knltrain.data.dataset import Dataset, Halves
     from knltrain.data.preprocessing import Preprocessing
     from knltrain.vectors import FloatArray
 
@@ -26,15 +27,45 @@ def preprocessing_of(
     Raises ConfigError for settings that do not fit each other or the pictures, and DataError for a
     mean file that is none or does not fit.
     """
+    made = with_recipes(config, halves, image_shape, kernels)
+    return made(recipe_of(config, image_shape))
+
+
+def with_recipes(
+    config: DataConfig, halves: Halves, image_shape: tuple[int, int, int], kernels: Kernels
+) -> Callable[[Recipe], Preprocessing]:
+    """As `preprocessing_of`, by any recipe."""
     from knltrain.data.augmentation.augmenting import Augmenting
     from knltrain.data.augmentation.normalisation import normalisation_of
 
     reverses = config.network_order == "bgr"
-    recipe = recipe_of(config, image_shape)
     picture = None if config.mean_file is None else read_mean_file(Path(config.mean_file))
     given = config.mean, config.deviation, picture, reverses
     normalisation = normalisation_of(halves.train, *given)
-    return Augmenting(image_shape, recipe, normalisation, kernels.picture_pass, reverses)
+
+    def made(recipe: Recipe) -> Preprocessing:
+        return Augmenting(image_shape, recipe, normalisation, kernels.picture_pass, reverses)
+
+    return made
+
+
+def dataset_of(
+    config: RunConfig, halves: Halves, image_shape: tuple[int, int, int], kernels: Kernels
+) -> Dataset:
+    """The halves as images (H,W,C), those for training mixed, and the crops of evaluation.
+
+    Raises ConfigError and DataError as `preprocessing_of`.
+    """
+    from knltrain.data.augmentation.recipes import ten_crops
+    from knltrain.data.dataset import Dataset, LabelledImages
+
+    made = with_recipes(config.data, halves, image_shape, kernels)
+    recipe = recipe_of(config.data, image_shape)
+    dataset = Dataset.of(halves, made(recipe), mixing_of(config.data))
+    if config.evaluation.crops == 1:
+        return dataset
+    crops = tuple(LabelledImages(halves.test, made(one)) for one in ten_crops(recipe))
+    return replace(dataset, test_crops=crops)
 
 
 def recipe_of(config: DataConfig, image_shape: tuple[int, int, int]) -> Recipe:

@@ -127,7 +127,8 @@ class Halves:
 class Dataset:
     """A run's training and test images; `description` says where they came from.
 
-    `notes` warn the user before training.
+    `notes` warn the user before training. `test_crops` are several images of each test picture,
+    where it is to be evaluated by them.
     """
 
     name: str
@@ -136,6 +137,7 @@ class Dataset:
     description: str = ""
     contents: DataContents | None = None
     notes: tuple[str, ...] = ()
+    test_crops: tuple[LabelledImages, ...] = ()
 
     @classmethod
     def of(

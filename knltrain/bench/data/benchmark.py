@@ -103,7 +103,9 @@ def _preprocessing(recipe: str, batch: Batch, implementation: str) -> Augmenting
     mean, deviation = numbers
     make = Operations(implementation).part("pictures", "PicturePass")
     chosen = recipe_named(recipe, (height, width))
-    return Augmenting((height, width, channels), chosen, Normalisation(mean, 1 / deviation), make)
+    return Augmenting(
+        (height, width, channels), chosen, Normalisation(mean, np.reciprocal(deviation)), make
+    )
 
 
 def _taken(

@@ -85,7 +85,7 @@ class Augmenting(Preprocessing):
 
     def _plan(self, parts: Parts, random: RandomWords | None) -> PicturePlan:
         count = len(parts.boxes)
-        flipped = np.zeros(count, np.bool_)
+        flipped = np.full(count, self._recipe.mirrors)
         if random is not None and self._recipe.flips:
             flipped = below(random.words(FLIP), 2)[:, 0] == 1
         colours, of_mean = self._colours(random)

@@ -140,6 +140,21 @@ class RandomArea(Framing):
         return Parts(boxes, np.zeros_like(corners), frames)
 
 
+@final
+class Corner(Framing):
+    """A corner of another framing's frame, or its middle, whatever the picture."""
+
+    def __init__(self, framing: Framing, down: float, right: float) -> None:
+        super().__init__((int(framing.image[0]), int(framing.image[1])))
+        self._framing, self._place = framing, np.array([down, right])
+
+    def parts(self, sizes: Sizes, random: RandomWords | None) -> Parts:  # noqa: ARG002
+        """The part that lies `down` and `right`: 0 at the first line and column, 1 at the last."""
+        frames = self._framing.parts(sizes, None).frames
+        offsets = ((frames - self.image) * self._place).astype(np.int64)
+        return _parts(offsets, frames, sizes / frames, self.image)
+
+
 def _within_proportions(sizes: Sizes) -> Sizes:
     """The largest parts that are no wider than 4:3, nor taller."""
     height, width = sizes.T

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from knltrain.data.augmentation.framing import Fitted, Framing, RandomArea, ShortSide
+from knltrain.data.augmentation.framing import Corner, Fitted, Framing, RandomArea, ShortSide
 from knltrain.errors import ConfigError, unknown_name
 
 COLOUR_NOISE: Final = 0.1
@@ -21,13 +21,15 @@ class Recipe:
     """Which part of a picture becomes the image, and what is changed of it for training.
 
     `flips` tells whether half of the images are mirrored; `jitter` and `noise` are the strengths of
-    `colours.jittered` and `colours.colour_noise`, 0 for none.
+    `colours.jittered` and `colours.colour_noise`, 0 for none. `mirrors` tells that images are
+    mirrored always, also in evaluation.
     """
 
     framing: Framing
     flips: bool = False
     jitter: float = 0.0
     noise: float = 0.0
+    mirrors: bool = False
 
 
 def _none(image: tuple[int, int], shift: int) -> Recipe:
@@ -67,3 +69,19 @@ def recipe_named(name: str, image: tuple[int, int], shift: int = 0) -> Recipe:
     if name not in RECIPES:
         raise ConfigError(unknown_name("data.recipe", name, RECIPES))
     return RECIPES[name](image, shift)
+
+
+def ten_crops(recipe: Recipe) -> tuple[Recipe, ...]:
+    """Recipes for evaluation that show a frame's corners and middle, and their mirror images.
+
+    As Krizhevsky et al. (2012) tested AlexNet. Raises ConfigError where the frame is no larger than
+    the image.
+    """
+    framing = recipe.framing
+    if isinstance(framing, Fitted):
+        raise ConfigError(
+            "evaluation.crops = 10: with this data.recipe images are all of a picture; expected "
+            "one that cuts them out of a larger one: 'caffe', 'vgg' or 'inception'"
+        )
+    corners = [Corner(framing, *place) for place in ((0, 0), (0, 1), (1, 0), (1, 1), (0.5, 0.5))]
+    return tuple(Recipe(corner, mirrors=mirrors) for mirrors in (False, True) for corner in corners)

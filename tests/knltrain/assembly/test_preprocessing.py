@@ -159,3 +159,14 @@ def test_mixed_images_train_a_network_that_is_tested_on_plain_ones(
     worker = make_worker(chosen, tmp_path)
     worker.run()
     assert worker.evaluation.images == 20
+
+
+def test_a_run_is_tested_by_ten_crops_of_each_picture(config, make_worker, tmp_path):
+    chosen = config(
+        data__recipe="caffe", data__side_pixels=28, evaluation__crops=10, train__steps=1
+    )
+    dataset = build_dataset(chosen)
+    assert len(dataset.test_crops) == 10
+    worker = make_worker(chosen, tmp_path)
+    worker.run()
+    assert worker.evaluation.images == 20

@@ -31,6 +31,11 @@ def test_numbers_of_channels_are_one_several_or_known(load: Callable[..., RunCon
         (["data.recipe=cafe"], r"data\.recipe"),
         (["data.recipe=vgg", "data.shift_pixels=2"], r"shift_pixels = 2: recipe 'vgg' chooses"),
         (["data.network_order=gbr"], r"data\.network_order"),
+        (["evaluation.crops=5"], r"evaluation\.crops"),
+        (
+            ["evaluation.crops=10", "loss.kind=mean_squared_error"],
+            r"evaluation\.crops = 10 averages softmax, which loss\.kind = 'mean_squared_error'",
+        ),
         (["data.mean=3", "data.mean_file=m.npy"], r"mean = 3\.0 and mean_file = 'm\.npy'"),
     ],
 )

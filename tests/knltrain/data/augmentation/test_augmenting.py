@@ -8,7 +8,7 @@ import pytest
 from knltrain.data.augmentation.augmenting import Augmenting
 from knltrain.data.augmentation.colours import GREY
 from knltrain.data.augmentation.normalisation import Normalisation
-from knltrain.data.augmentation.recipes import RECIPES, Recipe, recipe_named
+from knltrain.data.augmentation.recipes import RECIPES, Recipe, recipe_named, ten_crops
 from knltrain.data.preprocessing import Draws
 from knltrain.data.source import ArraySource
 from knltrain.errors import DataError
@@ -115,3 +115,11 @@ def test_images_are_the_same_by_both_implementations(recipe: str) -> None:
         made.write(source, rows, Draws(2, 3), out)
         found.append(out)
     assert np.array_equal(*found)
+
+
+def test_crops_are_mirrored_in_evaluation() -> None:
+    source = _source(3, side=40)
+    crops = ten_crops(recipe_named("caffe", (32, 32)))
+    first, mirrored = (_images(crops[i], source, side=32) for i in (0, 5))
+    assert np.array_equal(first, source.pixels[:, :32, :32].astype(np.float32))
+    assert np.array_equal(mirrored, first[:, :, ::-1])

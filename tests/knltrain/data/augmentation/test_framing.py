@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knltrain.data.augmentation.framing import Fitted, Framing, RandomArea, ShortSide
+from knltrain.data.augmentation.framing import Corner, Fitted, Framing, RandomArea, ShortSide
 from knltrain.data.augmentation.random_words import RandomWords
 from knltrain.data.preprocessing import Draws
 
@@ -92,3 +92,15 @@ def test_a_part_does_not_depend_on_other_pictures(framing: Framing) -> None:
     few = framing.parts(sizes[rows], RandomWords(Draws(4, 2), rows)).boxes
     assert np.array_equal(few, every[rows])
     assert not np.array_equal(every, framing.parts(sizes, None).boxes)
+
+
+@pytest.mark.parametrize("framing", [ShortSide((224, 224), 2.0), RandomArea((224, 224))])
+@pytest.mark.parametrize(
+    ("place", "begin"),
+    [((0, 0), (0, 0)), ((0, 1), (0, 96)), ((1, 0), (32, 0)), ((0.5, 0.5), (16, 48))],
+)
+def test_corners_are_those_of_the_frame(
+    framing: Framing, place: tuple[float, float], begin: tuple[int, int]
+) -> None:
+    parts = Corner(framing, *place).parts(_sizes(256, 320, 1), None)
+    assert parts.boxes.tolist() == [[*begin, 224, 224]]

@@ -5,7 +5,7 @@ import pytest
 
 from knltrain.data.augmentation.framing import RandomArea, ShortSide
 from knltrain.data.augmentation.random_words import RandomWords
-from knltrain.data.augmentation.recipes import RECIPES, recipe_named
+from knltrain.data.augmentation.recipes import RECIPES, recipe_named, ten_crops
 from knltrain.data.preprocessing import Draws
 from knltrain.errors import ConfigError
 
@@ -34,3 +34,17 @@ def test_cifar_moves_by_an_eighth_or_what_is_asked_for(
 def test_unknown_recipes_are_refused_with_the_other_names() -> None:
     with pytest.raises(ConfigError, match=r"unknown data\.recipe 'cafe'.*did you mean 'caffe'"):
         recipe_named("cafe", (224, 224))
+
+
+def test_ten_crops_are_five_places_and_their_mirror_images() -> None:
+    crops = ten_crops(recipe_named("caffe", (224, 224)))
+    sizes = np.array([[256, 256]])
+    places = [tuple(crop.framing.parts(sizes, None).boxes[0, :2].tolist()) for crop in crops]
+    assert places[:5] == [(0, 0), (0, 32), (32, 0), (32, 32), (16, 16)]
+    assert places[5:] == places[:5]
+    assert [crop.mirrors for crop in crops] == [False] * 5 + [True] * 5
+
+
+def test_crops_of_whole_pictures_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"evaluation\.crops = 10: with this data\.recipe"):
+        ten_crops(recipe_named("cifar", (32, 32)))
