@@ -3,6 +3,7 @@
     KnltrainError
       ConfigError        a run description that cannot be used
       DataError          images or labels that cannot be read, or do not fit together
+      BrokenPicture      a picture that cannot be read; its set may go on without it
       NetworkError       layers or parameter vectors that do not fit together
       SegmentError       the shared memory segment cannot be created or attached
       CheckpointError    a checkpoint that cannot be written, read or continued from

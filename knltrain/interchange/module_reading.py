@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import final
 
@@ -32,7 +32,7 @@ from knltrain.interchange.reshaping import (
 )
 from knltrain.interchange.torch_terms import READERS, WHOLE_MODULES, Call, Reader
 from knltrain.network.graph import Output
-from knltrain.network.layers import IMAGES, ChannelShuffle, Flatten, Layer
+from knltrain.network.layers import IMAGES, ChannelShuffle, ChannelSlice, Flatten, Layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +130,7 @@ class ModuleReading:
         if layer is None:
             self._values[operation.node] = before
             return
+        layer = self._apart(layer, (node, *others))
         self._add(layer, operation, before)
         for argument, role in reader.tensors.items():
             tensor = operation.arguments[argument]
@@ -215,6 +216,24 @@ class ModuleReading:
             self._append(layer)
             self._values[node] = _Value(layer.name, "vector")
 
+    def _apart(self, layer: Layer, nodes: Sequence[fx.Node]) -> Layer:
+        """`layer` of `nodes`, with a copy in place of an input that comes a second time."""
+        if len(set(layer.inputs)) == len(layer.inputs):
+            return layer
+        channels = {}
+        for node in nodes:
+            value, shape = self._values[node], shape_of(node) or ()
+            channels[value.layer] = shape[-1 if value.form.endswith(" last") else 0]
+        inputs: list[str] = []
+        for name in layer.inputs:
+            if name in inputs:
+                again = self._unused(f"{name}.again")
+                self._append(ChannelSlice(again, 0, channels[name], (name,)))
+                inputs.append(again)
+            else:
+                inputs.append(name)
+        return replace(layer, inputs=tuple(inputs))  # type: ignore[type-var]
+
     def _check_forms(self, operation: Operation, reader: Reader, values: Sequence[_Value]) -> None:
         forms = {value.form for value in values}
         if (len(forms) > 1 and not reader.mixed) or not forms <= set(reader.takes):
@@ -247,11 +266,6 @@ class ModuleReading:
         self._names.add(layer.name)
 
     def _add(self, layer: Layer, operation: Operation, before: _Value) -> None:
-        if len(set(layer.inputs)) < len(layer.inputs):
-            raise NetworkError(
-                f"{operation.where}: {operation.operator} of one value with itself, expected "
-                "different values"
-            )
         self._append(layer)
         form = form_behind(layer, before.form, shape_of(operation.node) or ())
         self._values[operation.node] = _Value(layer.name, form)

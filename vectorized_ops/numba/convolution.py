@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
 import numba
-import numpy as np
 
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
 from vectorized_ops.numba.emit.operand_checks import Operands
@@ -19,23 +16,9 @@ from vectorized_ops.numba.kernels.convolution.direct import (
     tile_rows,
 )
 from vectorized_ops.numba.kernels.convolution.direct_tiles import ADD, MASK, RELU
-from vectorized_ops.numba.kernels.convolution.few_channels import (
-    bordered_size,
-    copy_with_borders,
-    widened,
-    widens,
-)
 from vectorized_ops.numba.kernels.convolution.taps import TapTables, backward_tables, forward_tables
-from vectorized_ops.numba.kernels.convolution.weights_gradient import (
-    PANEL,
-    divide,
-    gather_bias,
-    gather_sums,
-    outer_product_kernel,
-    panels_of,
-    sums_size,
-)
 from vectorized_ops.numba.moments import Moments
+from vectorized_ops.numba.weights_gradient import WeightsGradient, is_quicker_turned
 from vectorized_ops.shapes import ConvolutionShape
 
 
@@ -54,9 +37,10 @@ class Convolution(ScratchUser):
         self._images, self._threads = padded_images(shape.images), numba.get_num_threads()
         self._no_bias = aligned_zeros((max(shape.channels, shape.filters),))
         self._no_moments = Moments(self._threads, self._images, 0, 0)
-        self._panels = panels_of(shape.filters, shape.groups)
-        self._summed = widened(shape) if widens(shape) else shape
-        self._division = divide(shape, len(self._panels.starts), self._threads)
+        self._sums = WeightsGradient(shape, self._threads)
+        self._turned: WeightsGradient | None = None
+        if is_quicker_turned(shape):
+            self._turned = WeightsGradient(shape, self._threads, turned=True)
         self._tables: dict[tuple[bool, int], TapTables] = {}
 
     @property
@@ -67,7 +51,8 @@ class Convolution(ScratchUser):
             self._packed_size(self.shape.filters // group, self.shape.channels // group),
             self._packed_size(self.shape.channels // group, self.shape.filters // group),
         ]
-        return max(*packed, sum(self._sizes()))
+        turned = 0 if self._turned is None else self._turned.scratch_size
+        return max(*packed, self._sums.scratch_size, turned)
 
     def moments(self, images: int) -> Moments:
         """Make what `forward` gathers the moments of results in, the first `images` being real."""
@@ -120,32 +105,8 @@ class Convolution(ScratchUser):
     ) -> None:
         """Write the gradients of weights and, unless it is None, of the bias."""
         self._operands.check(images, gradient, weights_out, bias_out)
-        shape, division, panels = self._summed, self._division, self._panels
-        channels = shape.channels // shape.groups
-        rows = tile_rows(channels)
-        sums, bias_sums, turned, bordered = self._pieces()
-        source, distance = pixels(images)
-        size = self.shape.height, self.shape.width
-        if len(bordered):
-            pixel, whole = self.shape.channels * self._images, bordered_size(self.shape)
-            copy_with_borders(
-                source, distance, size, self.shape.padding, pixel, bordered, whole, self._threads
-            )
-            source, distance, size = bordered, pixel, whole
-        outer_product_kernel(rows, self._images, panels.columns)(
-            source, distance, *pixels(gradient), sums, bias_sums, turned,
-            panels.starts, panels.widths, shape.filters, channels, shape.groups,
-            size, (shape.lines, shape.pixels), shape.kernel,
-            shape.stride, shape.padding, shape.dilation, (division.lines, division.pixels),
-            division.by_pixels, division.by_filters,
-        )  # fmt: skip
-        gather_sums(
-            sums, rows, channels, shape.kernel[0] * shape.kernel[1],
-            self.shape.kernel[1] // shape.kernel[1], panels.starts, panels.widths,
-            panels.of_filter, weights_out.reshape(-1),
-        )  # fmt: skip
-        if bias_out is not None:
-            gather_bias(bias_sums, panels.starts, panels.of_filter, bias_out)
+        way = self._turned if self._turned is not None and bias_out is None else self._sums
+        way.write(images, gradient, self._memory(way.scratch_size), weights_out, bias_out)
 
     def _correlate(
         self,
@@ -198,27 +159,3 @@ class Convolution(ScratchUser):
         rows = tile_rows(filters)
         taps = self.shape.kernel[0] * self.shape.kernel[1]
         return self.shape.groups * -(-filters // rows) * rows * channels * taps
-
-    def _sizes(self) -> tuple[int, int, int, int]:
-        """Floats of all sums, sums of biases, turned panels, and of images with borders."""
-        division, wide = self._division, self._summed is not self.shape
-        panel = division.lines * division.pixels * self._images * PANEL
-        bordered = math.prod(bordered_size(self.shape)) * self.shape.channels * self._images
-        return (
-            division.by_pixels * sums_size(self._summed, self._panels),
-            division.by_pixels * len(self._panels.starts) * PANEL,
-            self._threads * panel,
-            bordered * wide,
-        )
-
-    def _pieces(self) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
-        sizes, share = self._sizes(), self._division.by_pixels
-        sums, bias_sums, turned, bordered = np.split(
-            self._memory(sum(sizes)), np.cumsum(sizes)[:-1]
-        )
-        return (
-            sums.reshape(share, -1),
-            bias_sums.reshape(share, -1),
-            turned.reshape(self._threads, -1),
-            bordered,
-        )

@@ -35,6 +35,12 @@ _SOURCE_ROWS = 2048
 """Rows of lanes of all sources of a mean that are read before the next one's, 128 KiB: what two
 windows share is in the second-level cache then."""
 
+_MOST_SOURCES = 128
+"""Sources of a mean that are read one strip after another. Of more, `_NEIGHBOURS` are summed at a
+time, over all channels: so many streams are fetched ahead."""
+
+_NEIGHBOURS = 8
+
 
 class MaxPooling:
     """See `vectorized_ops.reference.pooling.MaxPooling`; images run fastest in memory.
@@ -322,20 +328,33 @@ def _means(
     past: bool,
     threads: int,
 ) -> None:
-    size = block // IMAGE_LANES
-    strip = max(1, _SOURCE_ROWS * (len(starts) - 1) // max(1, len(sources)))
+    size, targets = block // IMAGE_LANES, len(starts) - 1
+    sources_each = len(sources) // max(1, targets)
+    some = sources_each if sources_each <= _MOST_SOURCES else _NEIGHBOURS
+    strip = max(1, _SOURCE_ROWS // max(1, sources_each)) if some == sources_each else size
     for thread in numba.prange(threads):
         first, last = _share(starts, size, thread, threads)
         for begin in range(0, size, strip):
             for pixel in range(first // size, -(-last // size)):
                 start = max(begin, first - pixel * size)
                 rows = min(begin + strip, size, last - pixel * size) - start
-                if rows > 0:
-                    place, vectors = start * IMAGE_LANES, rows * IMAGE_LANES // LANES
+                if rows <= 0:
+                    continue
+                place, vectors = start * IMAGE_LANES, rows * IMAGE_LANES // LANES
+                if some == sources_each:
                     tiles.mean_tile(
                         out, pixel * out_distance + place, mask, pixel * mask_distance + place, add,
                         masked, past, values, place, distance, factors, vectors, sources,
                         starts[pixel, 0], starts[pixel + 1, 0], fresh, starts[pixel, 1],
                         starts[pixel + 1, 1],
+                    )  # fmt: skip
+                    continue
+                for source in range(starts[pixel, 0], starts[pixel + 1, 0], some):
+                    tiles.mean_tile(
+                        out, pixel * out_distance + place, mask, pixel * mask_distance + place,
+                        add or source > starts[pixel, 0], masked, False, values, place, distance,
+                        factors, vectors, sources, source,
+                        min(source + some, starts[pixel + 1, 0]), fresh, starts[pixel, 1],
+                        starts[pixel, 1],
                     )  # fmt: skip
         finish_stores()

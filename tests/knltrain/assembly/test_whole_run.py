@@ -192,10 +192,10 @@ def test_data_that_do_not_fit_are_refused_before_they_are_drawn(config, monkeypa
         raise AssertionError("images were drawn")
 
     monkeypatch.setattr(synthetic, "_block", drawn)
-    monkeypatch.setattr(extent, "available_bytes", lambda: 60 * 2**30)
+    monkeypatch.setattr(extent, "available_bytes", lambda: 300 * 2**20)
     chosen = config(workers=2, network__name="googlenet", network__classes=10)
     data = DataConfig(name="synthetic", side_pixels=224)
-    expected = r"50,000 training and 10,000 .* 224 x 224 pixels take 34.3 GiB for each of 2 workers"
+    expected = r"50,000 training and 10,000 .* 32 x 32 pixels take 175.8 MiB for each of 2 workers"
     with pytest.raises(DataError, match=expected):
         check_run(chosen.model_copy(update={"data": data}))
 

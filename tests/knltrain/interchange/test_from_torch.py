@@ -23,7 +23,7 @@ from knltrain.network.layers import (
 from knltrain.network.parameters import ParameterVector
 from vectorized_ops.torch import optimize, plain
 
-from .importing import Forward, images_of, imported_of
+from .importing import Forward, differences, images_of, imported_of, used
 
 
 class Block(nn.Module):
@@ -71,6 +71,20 @@ def test_what_a_forward_does_itself_is_part_of_the_network() -> None:
     assert network.layers[4] == Addition("blocks.0.add", inputs=("blocks.0.norm", "relu"))
     assert Concatenation("cat", inputs=("max_pool2d", "leaky_relu")) in network.layers
     assert imported.keys["blocks.1.norm.running_variance"] == "blocks.1.norm.running_var"
+
+
+def test_one_value_may_come_twice() -> None:
+    def work(own: Any, images: torch.Tensor) -> torch.Tensor:
+        maps = own.conv(torch.cat([images, images, images], 1))
+        maps = torch.cat([maps + maps, maps, maps], 1)
+        units: torch.Tensor = own.head(maps.mean((2, 3)))
+        return torch.cat([units, units], 1)
+
+    layers = {"conv": nn.Conv2d(6, 4, 3), "head": nn.Linear(12, 3)}
+    module, images = Forward(work, **layers), images_of()
+    imported = from_torch(used(module), images)
+    differences(module, imported, images)
+    assert Concatenation("cat_2", inputs=("head", "head.again")) in imported.network.layers
 
 
 def test_the_users_module_comes_back_with_the_networks_values() -> None:

@@ -68,7 +68,6 @@ def _network(module: nn.Module) -> Network:
             _of(lambda own, images: own.conv(images) + own.conv.bias.view(2, 1, 1)),
             "a sum with a parameter, expected another",
         ),
-        (_of(lambda own, images: torch.cat([images, images], 1)), "cat of one value with itself"),
         (nn.Sequential(nn.Conv2d(2, 2, 1), nn.Dropout(1.0)), "module '1' .Dropout.: .*rate = 1"),
         (nn.Sequential(nn.Softmax(1)), r"module '0' \(Softmax\): unknown operation 'softmax'"),
         (nn.Sequential(nn.Flatten(2)), r"'0' \(Flatten\): flatten to .*expected a flatten of maps"),

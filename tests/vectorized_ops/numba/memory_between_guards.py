@@ -34,6 +34,7 @@ SHAPES = {
     "few channels": ConvolutionShape(16, 5, 6, 3, 7, (3, 3), padding=(1, 1)),
     "strides": ConvolutionShape(16, 7, 5, 19, 35, (3, 2), stride=(2, 2)),
     "single taps": ConvolutionShape(16, 3, 3, 17, 33, (1, 1)),
+    "many filters of few channels": ConvolutionShape(16, 3, 3, 5, 48, (1, 1)),
     "3x3": ConvolutionShape(16, 6, 5, 18, 35, (3, 3), padding=(1, 1)),
     "halves": ConvolutionShape(32, 3, 3, 70, 92, (1, 1)),
 }
@@ -71,6 +72,7 @@ def convolve(operation: Any, new: Guarded) -> None:
     operation.backward_data(gradient, weights, images, mask=new.activations(*shape.inputs))
     if hasattr(operation, "backward_weights"):
         operation.backward_weights(images, gradient, weights, bias)
+        operation.backward_weights(images, gradient, weights, None)
 
 
 def convolve_and_pool(algorithm: str, new: Guarded) -> None:

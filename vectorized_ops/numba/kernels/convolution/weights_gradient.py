@@ -236,9 +236,11 @@ def _inside(begin: int, stride: int, size: int, number: int) -> tuple[int, int]:
 @parallel_kernel
 def gather_sums(
     sums: Any, rows: int, channels: int, taps: int, neighbours: int, starts: Any, widths: Any,
-    of_filter: Any, out: Any,
+    of_filter: Any, turned: bool, out: Any,
 ) -> None:  # fmt: skip
     """Add up the threads' sums and write them as weights (K, channels, R, S), flat.
+
+    With `turned` and a single tap as weights (channels, K).
 
     Of `channels` the first of so many `neighbours` (see `few_channels`, otherwise 1) are those of
     one tap, the next of the tap beside it, and so on.
@@ -256,7 +258,8 @@ def gather_sums(
                 for share in range(sums.shape[0]):
                     total += sums[share, first + tap * rows * PANEL]
                 place = (k * of_tap + c % of_tap) * taps + tap
-                out[place * neighbours + c // of_tap] = total
+                place = place * neighbours + c // of_tap
+                out[c * len(of_filter) + k if turned else place] = total
 
 
 @kernel

@@ -94,18 +94,21 @@ def test_pixel_is_turned_and_summed_with_zeros_beside_few_filters(filters: int, 
     assert (np.delete(sums, range(2, 2 + lanes)) == 5).all()
 
 
-@pytest.mark.parametrize(("channels", "rows", "neighbours"), [(5, 3, 1), (6, 4, 3)])
+@pytest.mark.parametrize(
+    ("channels", "rows", "neighbours", "taps", "turned"),
+    [(5, 3, 1, 4, False), (6, 4, 3, 4, False), (5, 3, 1, 1, False), (5, 3, 1, 1, True)],
+)
 def test_sums_of_all_threads_are_gathered_from_the_tile_that_owns_each_weight(
-    channels: int, rows: int, neighbours: int
+    channels: int, rows: int, neighbours: int, taps: int, turned: bool
 ) -> None:
-    taps, filters = 4, PANEL + 3  # blocks and panels overlap
+    filters = PANEL + 3  # blocks and panels overlap
     panels = panels_of(filters, 1)
     rng = np.random.default_rng(0)
     tiles = rng.integers(-3, 4, (2, len(panels.starts), 2, taps, rows * PANEL))
     out = np.full(filters * channels * taps, np.nan, np.float32)
     gather_sums(
         tiles.reshape(2, -1).astype(np.float32), rows, channels, taps, neighbours,
-        panels.starts, panels.widths, panels.of_filter, out,
+        panels.starts, panels.widths, panels.of_filter, turned, out,
     )  # fmt: skip
     expected = np.empty((filters, channels, taps))
     for k, c in np.ndindex(filters, channels):
@@ -114,7 +117,8 @@ def test_sums_of_all_threads_are_gathered_from_the_tile_that_owns_each_weight(
         place = row * panels.widths[column] * LANES + k - panels.starts[column]
         expected[k, c] = tiles[:, column, block, :, place].sum(axis=0)
     by_neighbour = expected.reshape(filters, neighbours, channels // neighbours, taps)
-    assert_array_equal(out, by_neighbour.transpose(0, 2, 3, 1).reshape(-1))
+    order = (2, 0, 3, 1) if turned else (0, 2, 3, 1)
+    assert_array_equal(out, by_neighbour.transpose(order).reshape(-1))
 
 
 def test_sums_are_tiles_of_all_panels_channels_and_taps() -> None:
