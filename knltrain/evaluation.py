@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -10,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.backends.backend import Backend
+from knltrain.backends.crops import CropMeans
 from knltrain.backends.loss import classes_of, told_right
 from knltrain.data.dataset import Batch, LabelledImages
-from knltrain.data.source import LabelArray
+from knltrain.data.source import LabelArray, Rows
 from knltrain.errors import NonFiniteLoss
 from knltrain.exchange.transports.team import Team
 from knltrain.vectors import FloatArray
@@ -67,7 +69,8 @@ class Evaluator:
 
     Worker r takes the images r, r + workers, r + 2 workers, ... in chunks of at most `batch`
     images, which the backend must have been compiled for. `several` tells that labels are targets
-    of images that may have several classes, or none.
+    of images that may have several classes, or none. With `crops`, several images of each picture,
+    their mean softmax is evaluated.
     """
 
     def __init__(
@@ -78,6 +81,7 @@ class Evaluator:
         batch: int,
         classes: int,
         several: bool = False,
+        crops: Sequence[LabelledImages] = (),
     ) -> None:
         self._images = images
         self._rows = np.arange(team.rank, len(images), team.workers)
@@ -90,6 +94,7 @@ class Evaluator:
         self._backend = backend
         self._team = team
         self._chunk = Batch.allocate(batch, images.image_shape, images.label_shape)
+        self._crops = CropMeans(crops, backend, batch, classes) if crops else None
 
     def evaluate(self, parameters: FloatArray, step: int, by_class: bool = False) -> Evaluation:
         """Evaluate the model after `step` steps, (n,) float32; every worker gets the same answer.
@@ -106,9 +111,13 @@ class Evaluator:
             counting = _Counting(len(self._chunk.labels), len(self._of_class), self._several)
         for start in range(0, len(self._rows), len(self._chunk.labels)):
             self._team.check()
-            batch = self._load(start)
-            logits = None if counting is None else counting.logits[: len(batch.labels)]
-            loss, hits = self._backend.evaluate(batch, parameters, logits)
+            batch, rows = self._part(start)
+            logits = None if counting is None else counting.logits[: len(rows)]
+            if self._crops is not None:
+                loss, hits = self._crops.evaluate(rows, batch, parameters, logits)
+            else:
+                self._images.write(rows, batch)
+                loss, hits = self._backend.evaluate(batch, parameters, logits)
             if counting is not None and logits is not None:
                 counting.take(logits, batch.labels)
             correct, loss_sum = correct + hits, loss_sum + loss
@@ -133,16 +142,17 @@ class Evaluator:
     def _first_non_finite(self, parameters: FloatArray) -> str | None:
         """The layer to blame, if it is one of this worker's images that shows it."""
         for start in range(0, len(self._rows), len(self._chunk.labels)):
-            layer = self._backend.first_non_finite(self._load(start), parameters)
+            batch, rows = self._part(start)
+            self._images.write(rows, batch)
+            layer = self._backend.first_non_finite(batch, parameters)
             if layer is not None:
                 return layer
         return None
 
-    def _load(self, start: int) -> Batch:
-        size = min(len(self._chunk.labels), len(self._rows) - start)
-        chunk = Batch(self._chunk.images_nhwc[:size], self._chunk.labels[:size])
-        self._images.write(self._rows[start : start + size], chunk)
-        return chunk
+    def _part(self, start: int) -> tuple[Batch, Rows]:
+        """Room for the images of this worker from number `start` on, and which they are."""
+        rows = self._rows[start : start + len(self._chunk.labels)]
+        return Batch(self._chunk.images_nhwc[: len(rows)], self._chunk.labels[: len(rows)]), rows
 
 
 @final

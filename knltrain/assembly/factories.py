@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from knltrain.communication.internode.collective import NodeCollective
     from knltrain.communication.internode.wire.formats import WireKernels
     from knltrain.communication.internode.wire.wire_format import WireFormat
+    from knltrain.data.augmentation.augmenting import MakesPass
     from knltrain.data.dataset import Halves
     from knltrain.data.extent import Extent
     from knltrain.exchange.rules.averaged_center import AverageKernels
@@ -73,6 +74,11 @@ class Kernels:
     def adaptive(self) -> AdaptiveKernels:
         """Steps of AdaGrad, RMSProp, AdaDelta and Adam."""
         return cast("AdaptiveKernels", self._module("adaptive"))
+
+    @property
+    def picture_pass(self) -> MakesPass:
+        """Passes from pictures to images."""
+        return cast("MakesPass", self._module("pictures").PicturePass)
 
     @property
     def elastic(self) -> ElasticKernels:

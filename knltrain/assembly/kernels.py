@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +26,7 @@ from knltrain.assembly.names import (
     build_network,
     build_optimizer,
     label_shape_of,
+    tested_label_shape_of,
 )
 from knltrain.config import RunConfig
 
@@ -172,7 +174,8 @@ def compile_for(config: RunConfig, images: int, threads: int, processes: int) ->
 
 
 def take_step(config: RunConfig, network: Network, batch: Batch, threads: int) -> None:
-    """Compute a gradient, step, and evaluate, all on one batch."""
+    """Compute a gradient, step, and evaluate, all on one batch of training."""
+    from knltrain.data.dataset import Batch
     from knltrain.vectors import aligned_zeros
 
     parameters, gradient = (aligned_zeros(network.packed_size) for _ in range(2))
@@ -181,6 +184,9 @@ def take_step(config: RunConfig, network: Network, batch: Batch, threads: int) -
     try:
         backend.loss_and_gradient(batch, parameters, gradient)
         optimizer.step(parameters, gradient, 0.0)
-        backend.evaluate(batch, parameters)
+        tested = Batch.allocate(
+            len(batch.labels), network.input_shape, tested_label_shape_of(config)
+        )
+        backend.evaluate(replace(tested, images_nhwc=batch.images_nhwc), parameters)
     finally:
         backend.close()

@@ -79,7 +79,7 @@ def check_labels(config: RunConfig, network: Network, dataset: Dataset) -> None:
     """Refuse labels, and class weights, that do not fit the loss: `ConfigError` or `DataError`."""
     loss_of(with_balanced_weights(config, dataset), network)
     for half, images in (("training", dataset.train), ("test", dataset.test)):
-        if images.label_shape:
+        if images.labels.ndim == 2:
             _check_targets(config.loss.kind, images.labels, f"{dataset.name}, {half} images")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from knltrain.assembly import factories, optimizers
 from knltrain.assembly.factories import DECODING_KEYS, DataSource, Kernels
 from knltrain.assembly.methods import build, strategy_of
+from knltrain.assembly.preprocessing import dataset_of
 from knltrain.assembly.rules import MethodContext
 from knltrain.config import DataConfig, RunConfig
 from knltrain.config.methods import METHODS
@@ -144,7 +145,17 @@ def image_shape_of(config: RunConfig) -> tuple[int, int, int]:
 
 
 def label_shape_of(config: RunConfig) -> tuple[int, ...]:
-    """Shape of a label of `[data]`: () of a class, (classes,) of targets."""
+    """Shape of a training label, which is not read: () of a class, (classes,) of targets.
+
+    Labels of mixed images are targets.
+    """
+    if config.data.mixup or config.data.cutmix:
+        return build_network(config).output_shape
+    return tested_label_shape_of(config)
+
+
+def tested_label_shape_of(config: RunConfig) -> tuple[int, ...]:
+    """Shape of a test label, which is not read: () of a class, (classes,) of targets."""
     return _extent(config.data).label_shape
 
 
@@ -154,9 +165,7 @@ def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:
     Raises `DataError` if this computer cannot hold so many `copies`: before reading, where the size
     is known.
     """
-    from knltrain.data.dataset import Dataset
     from knltrain.data.extent import check_room
-    from knltrain.data.standardising import Standardising, mean_and_deviation
 
     chosen = config.data
     source = _pick("data.name", chosen.name, DATASETS)
@@ -168,10 +177,8 @@ def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:
         halves = source.load(chosen)
         extent = _extent_of(halves, chosen.side_pixels)
         check_room(extent, chosen.name, copies - 1)
-    mean, deviation = mean_and_deviation(halves.train)
-    side = chosen.side_pixels or extent.side_pixels
-    shape = extent.image_shape
-    return Dataset.of(halves, Standardising(shape, mean, deviation, side, chosen.shift_pixels))
+    shape = extent.shape_with(chosen.side_pixels)
+    return dataset_of(config, halves, shape, _kernels(config))
 
 
 def read_halves(config: RunConfig) -> Halves:

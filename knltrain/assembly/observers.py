@@ -50,7 +50,9 @@ def evaluates(
     # The backend is compiled for a worker's share of the training batch, and takes no more.
     images = batches.images_per_worker
     several = tells_each_class(config, dataset.test.labels)
-    evaluator = Evaluator(dataset.test, backend, team, images, dataset.classes, several)
+    evaluator = Evaluator(
+        dataset.test, backend, team, images, dataset.classes, several, dataset.test_crops
+    )
     return EvaluationObserver(evaluator, DueSteps(period, total_steps))
 
 

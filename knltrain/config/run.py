@@ -80,6 +80,15 @@ class RunConfig(Table):
         }
 
     @model_validator(mode="after")
+    def _crops_have_a_softmax(self) -> RunConfig:
+        if self.evaluation.crops > 1 and self.loss.kind != "softmax_cross_entropy":
+            raise ValueError(
+                f"evaluation.crops = {self.evaluation.crops} averages softmax, which loss.kind = "
+                f"'{self.loss.kind}' has not: expected 1, or loss.kind = 'softmax_cross_entropy'"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _method_reads_its_keys(self) -> RunConfig:
         facts, exchange = METHODS.get(self.exchange.method), self.exchange
         if facts is None:

@@ -248,6 +248,11 @@ class EvaluationConfig(Table):
     every_steps: Count | None = Field(
         default=None, description="steps between two; if given, every_epochs is not read"
     )
+    crops: Literal[1, 10] = Field(
+        default=1,
+        description="images of each picture whose softmax is averaged; 10: four corners, the"
+        " middle, and their mirror images",
+    )
 
     def period(self, steps_per_epoch: int) -> float:
         """Steps between two, 0 for none but the last."""

@@ -8,11 +8,13 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
+from knltrain.data.augmentation.mixing import Mixing
 from knltrain.data.contents import DataContents
 from knltrain.data.preprocessing import Draws, Preprocessing
 from knltrain.data.source import ImageSource, LabelArray, Rows
 from knltrain.errors import DataError
 from knltrain.vectors import FloatArray
+from vectorized_ops.layout import aligned_zeros
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Batch:
         """
         shape = (images, *label_shape)
         labels = np.empty(shape, np.float32) if label_shape else np.empty(shape, np.int64)
-        batch = cls(np.empty((images, *image_shape), np.float32), labels)
+        batch = cls(aligned_zeros((images, *image_shape)), labels)
         batch.images_nhwc.fill(0)
         batch.labels.fill(0)
         return batch
@@ -45,10 +47,14 @@ class Batch:
 @final
 @dataclass(frozen=True, slots=True)
 class LabelledImages:
-    """One half of a data set as a network takes it: pictures of a source, preprocessed."""
+    """One half of a data set as a network takes it: pictures of a source, preprocessed.
+
+    With `mixing` images of training are mixed, and their labels are targets.
+    """
 
     source: ImageSource
     preprocessing: Preprocessing
+    mixing: Mixing | None = None
 
     def __len__(self) -> int:
         return len(self.source)
@@ -66,6 +72,8 @@ class LabelledImages:
     @property
     def label_shape(self) -> tuple[int, ...]:
         """That of a label: () of a class, (classes,) of targets."""
+        if self.mixing is not None:
+            return (len(self.source.class_names),)
         return self.source.labels.shape[1:]
 
     def write(self, rows: Rows, out: Batch, draws: Draws | None = None) -> None:
@@ -73,6 +81,10 @@ class LabelledImages:
 
         Without `draws` nothing is random. Raises BrokenPicture.
         """
+        if self.mixing is not None and draws is not None:
+            given = self.source, self.preprocessing, rows, draws
+            self.mixing.write(*given, out.images_nhwc, np.asarray(out.labels, np.float32))
+            return
         # mode="clip" writes straight into `out`; the default would go through a buffer.
         np.take(self.source.labels, rows, axis=0, out=out.labels, mode="clip")
         self.preprocessing.write(self.source, rows, draws, out.images_nhwc)
@@ -115,7 +127,8 @@ class Halves:
 class Dataset:
     """A run's training and test images; `description` says where they came from.
 
-    `notes` warn the user before training.
+    `notes` warn the user before training. `test_crops` are several images of each test picture,
+    where it is to be evaluated by them.
     """
 
     name: str
@@ -124,11 +137,15 @@ class Dataset:
     description: str = ""
     contents: DataContents | None = None
     notes: tuple[str, ...] = ()
+    test_crops: tuple[LabelledImages, ...] = ()
 
     @classmethod
-    def of(cls, halves: Halves, preprocessing: Preprocessing) -> Dataset:
-        """Both halves, preprocessed alike."""
-        train, test = (LabelledImages(each, preprocessing) for each in (halves.train, halves.test))
+    def of(
+        cls, halves: Halves, preprocessing: Preprocessing, mixing: Mixing | None = None
+    ) -> Dataset:
+        """Both halves, preprocessed alike; those for training mixed."""
+        train = LabelledImages(halves.train, preprocessing, mixing)
+        test = LabelledImages(halves.test, preprocessing)
         return cls(halves.name, train, test, halves.description, halves.contents, halves.notes)
 
     @property

@@ -20,8 +20,8 @@ from knltrain.exchange.transports.loopback import Loopback
 from knltrain.launch.run_folder import read_config
 from knltrain.network.network import Network
 
-CHANGEABLE: Final = ("data.name", "data.root")
-"""Keys that may differ from the training's: the name and the place of the data."""
+CHANGEABLE: Final = ("data.name", "data.root", "evaluation.crops")
+"""Keys that may differ from the training's: name and place of the data, images of each picture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def evaluate_run(
         if override.partition("=")[0].strip() not in CHANGEABLE:
             raise ConfigError(
                 f"--set {override}: a run is evaluated as it was trained, only "
-                f"{' and '.join(CHANGEABLE)} may change"
+                f"{', '.join(CHANGEABLE)} may change"
             )
     config = read_config(run_folder, tuple(overrides))
     network = build_network(config)
@@ -67,7 +67,8 @@ def evaluate_run(
     backend = build_backend(whole, network, batch, threads)
     try:
         several = tells_each_class(config, images.labels)
-        evaluator = Evaluator(images, backend, Loopback(1), batch, dataset.classes, several)
+        crops = dataset.test_crops
+        evaluator = Evaluator(images, backend, Loopback(1), batch, dataset.classes, several, crops)
         found = evaluator.evaluate(checkpoint.center.packed, checkpoint.step, by_class=True)
     finally:
         backend.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from knltrain.cli.bench import ddp, exchange, layers, methods, nodes, one_sided, ops, step
+from knltrain.cli.bench import data, ddp, exchange, layers, methods, nodes, one_sided, ops, step
 
 
 @click.group()
@@ -21,5 +21,6 @@ for _command in (
     nodes.nodes,
     one_sided.one_sided,
     ddp.ddp,
+    data.data,
 ):
     bench.add_command(_command)

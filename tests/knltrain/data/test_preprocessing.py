@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 
+from knltrain.data.augmentation.augmenting import Augmenting, MakesPass
+from knltrain.data.augmentation.normalisation import Normalisation
+from knltrain.data.augmentation.recipes import RECIPES, recipe_named
 from knltrain.data.preprocessing import Draws, Preprocessing
-from knltrain.data.standardising import Standardising
 from tests.knltrain.data.given import source_of
+from vectorized_ops.numba import pictures as numba
+from vectorized_ops.reference import pictures as reference
+
+NORMALISATION = Normalisation(np.array([100, 90, 80], np.float32), np.full(3, 0.02, np.float32))
+
+
+def _made(recipe: str, side: int, implementation: MakesPass) -> Preprocessing:
+    chosen = recipe_named(recipe, (side, side))
+    return Augmenting((side, side, 3), chosen, NORMALISATION, implementation, reverses=True)
+
 
 EVERY: dict[str, Callable[[], Preprocessing]] = {
-    "standardising": lambda: Standardising((6, 6, 3), 100, 50, side=9, shift_pixels=2),
+    f"{recipe}-{name}": partial(_made, recipe, 9, implementation)
+    for recipe in RECIPES
+    for name, implementation in (("reference", reference.PicturePass), ("numba", numba.PicturePass))
 }
 
 

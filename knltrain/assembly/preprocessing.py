@@ -1,0 +1,110 @@
+"""What `[data]` says of preprocessing, as objects: recipe, normalisation, mixing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from knltrain.assembly.factories import Kernels
+from knltrain.config import DataConfig, RunConfig
+from knltrain.errors import DataError, NetworkError
+
+if TYPE_CHECKING:
+    from knltrain.data.augmentation.mixing import Mixing
+    from knltrain.data.augmentation.recipes import Recipe
+    from knltrain.data.dataset import Dataset, Halves
+    from knltrain.data.preprocessing import Preprocessing
+    from knltrain.vectors import FloatArray
+
+
+def preprocessing_of(
+    config: DataConfig, halves: Halves, image_shape: tuple[int, int, int], kernels: Kernels
+) -> Preprocessing:
+    """How the pictures of a data set become images (H,W,C).
+
+    Raises ConfigError for settings that do not fit each other or the pictures, and DataError for a
+    mean file that is none or does not fit.
+    """
+    made = with_recipes(config, halves, image_shape, kernels)
+    return made(recipe_of(config, image_shape))
+
+
+def with_recipes(
+    config: DataConfig, halves: Halves, image_shape: tuple[int, int, int], kernels: Kernels
+) -> Callable[[Recipe], Preprocessing]:
+    """As `preprocessing_of`, by any recipe."""
+    from knltrain.data.augmentation.augmenting import Augmenting
+    from knltrain.data.augmentation.normalisation import normalisation_of
+
+    reverses = config.network_order == "bgr"
+    picture = None if config.mean_file is None else read_mean_file(Path(config.mean_file))
+    given = config.mean, config.deviation, picture, reverses
+    normalisation = normalisation_of(halves.train, *given)
+
+    def made(recipe: Recipe) -> Preprocessing:
+        return Augmenting(image_shape, recipe, normalisation, kernels.picture_pass, reverses)
+
+    return made
+
+
+def dataset_of(
+    config: RunConfig, halves: Halves, image_shape: tuple[int, int, int], kernels: Kernels
+) -> Dataset:
+    """The halves as images (H,W,C), those for training mixed, and the crops of evaluation.
+
+    Raises ConfigError and DataError as `preprocessing_of`.
+    """
+    from knltrain.data.augmentation.recipes import ten_crops
+    from knltrain.data.dataset import Dataset, LabelledImages
+
+    made = with_recipes(config.data, halves, image_shape, kernels)
+    recipe = recipe_of(config.data, image_shape)
+    dataset = Dataset.of(halves, made(recipe), mixing_of(config.data))
+    if config.evaluation.crops == 1:
+        return dataset
+    crops = tuple(LabelledImages(halves.test, made(one)) for one in ten_crops(recipe))
+    return replace(dataset, test_crops=crops)
+
+
+def recipe_of(config: DataConfig, image_shape: tuple[int, int, int]) -> Recipe:
+    """The recipe of `data.recipe` with what other keys change of it; ConfigError if none is so."""
+    from knltrain.data.augmentation.recipes import recipe_named
+
+    recipe = recipe_named(config.recipe, image_shape[:2], config.shift_pixels)
+    return recipe if config.jitter is None else replace(recipe, jitter=config.jitter)
+
+
+def mixing_of(config: DataConfig) -> Mixing | None:
+    """How training images are mixed; None if they are not."""
+    if not (config.mixup or config.cutmix):
+        return None
+    from knltrain.data.augmentation.mixing import Mixing
+
+    return Mixing(config.mixup, config.cutmix)
+
+
+def read_mean_file(path: Path) -> FloatArray:
+    """The mean picture (h,w,C) float32 of a file of Caffe's (.binaryproto) or NumPy's (.npy).
+
+    Arrays are (C,h,w), as Caffe's are, or (h,w,C). Raises DataError for other files.
+    """
+    import numpy as np
+
+    from knltrain.interchange.caffe.means import read_mean
+
+    try:
+        found = np.load(path, allow_pickle=False) if path.suffix == ".npy" else read_mean(path)
+    except (OSError, ValueError, NetworkError) as error:
+        raise DataError(
+            f"data.mean_file: {error}: expected a mean picture, as mean.binaryproto or mean.npy"
+        ) from error
+    if found.ndim == 3 and found.shape[2] not in (1, 3):
+        found = found.transpose(1, 2, 0)
+    if found.ndim != 3 or found.shape[2] not in (1, 3) or not np.isfinite(found).all():
+        raise DataError(
+            f"data.mean_file: {path} holds an array {found.shape}: expected numbers (height, "
+            "width, channels) or (channels, height, width), of 1 or 3 channels"
+        )
+    return np.ascontiguousarray(found, np.float32)

@@ -1,0 +1,1 @@
+"""How fast pictures become images."""

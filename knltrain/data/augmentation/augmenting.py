@@ -1,0 +1,128 @@
+"""Pictures made into a network's images by a recipe, in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, final
+
+import numpy as np
+
+from knltrain.data.augmentation.colours import colour_noise, jittered
+from knltrain.data.augmentation.framing import Parts
+from knltrain.data.augmentation.normalisation import Normalisation
+from knltrain.data.augmentation.random_words import RandomWords, below
+from knltrain.data.augmentation.recipes import Recipe
+from knltrain.data.preprocessing import Draws, Preprocessing
+from knltrain.data.source import ImageSource, Pixels, Rows
+from knltrain.errors import DataError
+from knltrain.vectors import FloatArray
+from vectorized_ops.reference.pictures import PicturePlan
+
+FLIP = 16
+"""What is decided here; see `RandomWords`."""
+
+AT_ONCE = 64
+"""Pictures that are held at a time: decoded ones take memory."""
+
+
+class PixelPass(Protocol):
+    """An implementation of `vectorized_ops.reference.pictures.PicturePass`."""
+
+    def write(self, pictures: Sequence[Pixels], plan: PicturePlan, out: FloatArray) -> None:
+        """Write the images of the pictures."""
+
+
+class MakesPass(Protocol):
+    """A class of passes."""
+
+    def __call__(
+        self,
+        image_shape: tuple[int, int, int],
+        mean: FloatArray,
+        scale: FloatArray,
+        mean_picture: FloatArray | None = None,
+    ) -> PixelPass:
+        """A pass for images (H,W,C)."""
+
+
+@final
+class Augmenting(Preprocessing):
+    """Images of `image_shape` (H,W,C) by a recipe and a normalisation.
+
+    `makes_pass` is the implementation of `vectorized_ops.reference.pictures.PicturePass`. With
+    `reverses` the channels are blue, green, red. Raises DataError for a mean picture that does not
+    fit the recipe.
+    """
+
+    def __init__(
+        self,
+        image_shape: tuple[int, int, int],
+        recipe: Recipe,
+        normalisation: Normalisation,
+        makes_pass: MakesPass,
+        reverses: bool = False,
+    ) -> None:
+        self.image_shape = image_shape
+        self._recipe, self._reverses = recipe, reverses and image_shape[2] == 3
+        picture = normalisation.mean_picture
+        self._mean_shape = None if picture is None else np.array(picture.shape[:2], np.int64)
+        self._check_mean_picture()
+        self._pass = makes_pass(image_shape, normalisation.mean, normalisation.scale, picture)
+
+    def write(
+        self, source: ImageSource, rows: Rows, draws: Draws | None, out_nhwc: FloatArray
+    ) -> None:
+        """Write the pictures `rows` (n,) of `source` to `out_nhwc` (n,H,W,C)."""
+        for begin in range(0, len(rows), AT_ONCE):
+            part = slice(begin, begin + AT_ONCE)
+            pictures = [source.picture(row) for row in rows[part].tolist()]
+            if self._reverses:
+                pictures = [picture[:, :, ::-1] for picture in pictures]
+            sizes = np.array([picture.shape[:2] for picture in pictures], np.int64)
+            random = None if draws is None else RandomWords(draws, rows[part])
+            parts = self._recipe.framing.parts(sizes, random)
+            self._pass.write(pictures, self._plan(parts, random), out_nhwc[part])
+
+    def _plan(self, parts: Parts, random: RandomWords | None) -> PicturePlan:
+        count = len(parts.boxes)
+        flipped = np.full(count, self._recipe.mirrors)
+        if random is not None and self._recipe.flips:
+            flipped = below(random.words(FLIP), 2)[:, 0] == 1
+        colours, of_mean = self._colours(random)
+        return PicturePlan(parts.boxes, flipped, colours, of_mean, self._offsets(parts))
+
+    def _offsets(self, parts: Parts) -> Rows | None:
+        """Where in the mean picture images lie: that of a frame lies over the frame's middle."""
+        mean = self._mean_shape
+        if mean is None or (mean == self.image_shape[:2]).all():
+            return None
+        return parts.offsets - (parts.frames - mean) // 2
+
+    def _colours(self, random: RandomWords | None) -> tuple[FloatArray | None, FloatArray | None]:
+        recipe, channels = self._recipe, self.image_shape[2]
+        has_noise = recipe.noise > 0 and channels == 3
+        if random is None or not (recipe.jitter or has_noise):
+            return None, None
+        count = len(random)
+        matrix = np.broadcast_to(np.eye(channels), (count, channels, channels))
+        of_mean, added = None, np.zeros((count, channels))
+        if recipe.jitter:
+            matrix, of_mean = jittered(random, recipe.jitter, channels)
+        if has_noise:
+            added = colour_noise(random, recipe.noise)
+        if self._reverses:
+            matrix, added = matrix[:, ::-1, ::-1], added[:, ::-1]
+            of_mean = None if of_mean is None else of_mean[:, ::-1, ::-1]
+        colours = np.concatenate((matrix, added[:, :, None]), axis=2).astype(np.float32)
+        return colours, None if of_mean is None else of_mean.astype(np.float32)
+
+    def _check_mean_picture(self) -> None:
+        mean, image = self._mean_shape, self.image_shape[:2]
+        if mean is None or (mean == image).all():
+            return
+        if (mean < image).any() or not self._recipe.framing.has_frame:
+            larger = " or larger" if self._recipe.framing.has_frame else ", as this recipe resizes"
+            raise DataError(
+                f"data.mean_file has {mean[0]} x {mean[1]} pixels, images have {image[0]} x "
+                f"{image[1]}: expected as many{larger}"
+            )

@@ -1,0 +1,32 @@
+"""The words of a bench of the pass over pictures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+Invoke = Callable[..., Result]
+
+
+def test_a_bench_of_pictures_is_shown_and_written(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[object, ...]] = []
+
+    def measure(*arguments: object) -> dict[str, object]:
+        seen.append(arguments)
+        return {"images": 8}
+
+    monkeypatch.setattr("knltrain.bench.data.benchmark.run_data_benchmark", measure)
+    table = "knltrain.bench.data.report.format_table"
+    monkeypatch.setattr(table, lambda report: f"table of {report['images']}")
+    path = tmp_path / "report.json"
+    options = ("--recipes", "none,vgg", "--channels", "1", "--images", "8")
+    result = invoke("bench", "data", *options, "--json", str(path))
+    assert result.output == "table of 8\n"
+    assert seen == [(("none", "vgg"), 256, 224, 1, 8, 7, "numba")]
+    assert json.loads(path.read_text()) == {"images": 8}

@@ -1,0 +1,1 @@
+"""The pass from pictures of bytes to images."""
