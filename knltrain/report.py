@@ -106,6 +106,7 @@ def summary(run_folder: Path) -> str:
         **_accuracies_besides(result),
         "speed": f"{result['images_per_second']:,.0f} images/s with {_workers(result)}",
         "time in exchange": f"{100 * result['exchange_share']:.1f} %",
+        "waiting for data": f"{100 * result.get('data_share', 0.0):.1f} %",
         "run folder": str(run_folder),
     }
     for name, picture in (("curves", CURVES), ("confusion", CONFUSION_PICTURE)):

@@ -26,3 +26,6 @@ class DataConfig(Table):
     shift_pixels: Annotated[int, Field(ge=0, le=64)] = Field(
         default=0, description="move training images by up to so many pixels, anew in every epoch"
     )
+    batches_ahead: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=3, description="batches made ahead for each worker, with placement.data_cores"
+    )

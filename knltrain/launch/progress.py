@@ -19,12 +19,16 @@ PLAIN_LINES: Final = 10
 """How many progress lines a whole run prints where no line can be redrawn."""
 
 
+SHOWN_DATA_SHARE: Final = 0.05
+"""The share of time without a batch from which on it is shown."""
+
+
 class ProgressDisplay(ABC):
     """Shows progress and evaluations of one run, between entering and leaving a `with` block."""
 
     @abstractmethod
     def progress(self, event: Event) -> None:
-        """Show a `progress` event: step, total, loss, images_per_second."""
+        """Show a `progress` event: step, total, loss, images_per_second, data_share."""
 
     @abstractmethod
     def compiling(self, event: Event) -> None:
@@ -207,4 +211,7 @@ def display_on(
 
 
 def _figures(event: Event) -> str:
-    return f"loss {event['loss']:.4f}  {event['images_per_second']:,.0f} images/s"
+    """The loss, the rate, and the share of time without a batch if that is worth a word."""
+    told = f"loss {event['loss']:.4f}  {event['images_per_second']:,.0f} images/s"
+    share = event["data_share"]
+    return f"{told}  waiting for data {share:.0%}" if share >= SHOWN_DATA_SHARE else told
