@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +17,8 @@ Fill: TypeAlias = Callable[[int, Batch], None]
 
 _NAP_SECONDS: Final = 200e-6
 _LOOK_SECONDS: Final = 0.02
+PATIENCE_SECONDS: Final = 2.0
+"""How long threads may take to end once no more batches are needed."""
 
 
 @final
@@ -25,7 +28,7 @@ class BatchPool:
     `fills` has a function for each worker, called by several threads at once. The batch that its
     worker will take soonest comes first, so that no worker starves. `entered` is entered by each
     thread with its number, as it binds itself to a core. After batch `last`, if given, there are no
-    more.
+    more. Threads that do not end within `patience_seconds` are left to the end of the process.
     """
 
     def __init__(
@@ -35,11 +38,13 @@ class BatchPool:
         threads: int,
         entered: Callable[[int], AbstractContextManager[None]],
         last: int | None = None,
+        patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         self.failed_at: tuple[int, int] | None = None
         """Worker and number of the batch that could not be filled."""
         self._ring, self._fills, self._threads = ring, fills, threads
         self._entered, self._last = entered, last
+        self._patience_seconds = patience_seconds
         self._next = [0] * len(fills)
         self._lock = threading.Lock()
         self._error: BaseException | None = None
@@ -54,10 +59,14 @@ class BatchPool:
         ]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            # A thread that reads from a disk that does not answer must not keep the others' error.
-            while thread.is_alive() and self._error is None:
-                thread.join(_LOOK_SECONDS)
+        ended_at = math.inf
+        while any(thread.is_alive() for thread in threads) and self._error is None:
+            if self._is_over():
+                # A thread may read from a disk that does not answer.
+                ended_at = min(ended_at, time.monotonic())
+                if time.monotonic() - ended_at > self._patience_seconds:
+                    break
+            time.sleep(_LOOK_SECONDS)
         if self._error is not None:
             raise self._error
 
@@ -85,14 +94,19 @@ class BatchPool:
             raise
         self._ring.put(worker, number)
 
+    def _is_over(self) -> bool:
+        """Whether the run is aborted, or all workers have left."""
+        ring = self._ring
+        if ring.abort_code or all(ring.wanted(each) == CLOSED for each in range(ring.workers)):
+            self._ended = True
+        return self._ended
+
     def _soonest(self) -> tuple[int, int] | None:
         """Worker and number of the batch to fill next; None if no slot is free."""
-        ring = self._ring
-        if ring.abort_code:
-            self._ended = True
+        if self._is_over():
             return None
+        ring = self._ring
         wanted = [ring.wanted(worker) for worker in range(ring.workers)]
-        self._ended = all(each == CLOSED for each in wanted)
         found, least = None, ring.slots
         for worker, first in enumerate(wanted):
             if first is None or first == CLOSED:

@@ -10,6 +10,7 @@ from typing import final
 import numpy as np
 
 from knltrain.data.dataset import Batch, LabelledImages
+from knltrain.data.source import LabelArray
 
 _ALIGNMENT = 64
 _FLOAT_BYTES, _CLASS_BYTES, _KEY_BYTES = 4, 8, 8
@@ -45,12 +46,15 @@ class BatchShape:
         images, labels, _ = self._sizes
         second = rounded_up(images, _ALIGNMENT)
         third = second + rounded_up(labels, _ALIGNMENT)
-        kind = np.float32 if self.label_shape else np.int64
-        pixels = np.frombuffer(slot[:images], np.float32)
-        told = np.frombuffer(slot[second : second + labels], kind)
+        pixels, told = slot[:images], slot[second : second + labels]
+        found: LabelArray
+        if self.label_shape:
+            found = np.frombuffer(told, np.float32).reshape(self.images, *self.label_shape)
+        else:
+            found = np.frombuffer(told, np.int64)
         return Batch(
-            pixels.reshape(self.images, *self.image_shape),
-            told.reshape(self.images, *self.label_shape),
+            np.frombuffer(pixels, np.float32).reshape(self.images, *self.image_shape),
+            found,
             np.frombuffer(slot[third : third + _KEY_BYTES], np.uint64),
         )
 
