@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Final
 
 from affinity import (
     AllowedResources,
+    Core,
     Placement,
     PlacementError,
     Request,
@@ -31,8 +34,9 @@ DATA_POOL: Final = -1
 def apart_for_data(
     config: RunConfig, node_share: NodeShare, topology: Topology, allowed: AllowedResources
 ) -> tuple[RunConfig, Placement | None, AllowedResources]:
-    """Keep the last of the cores that the system leaves for a data pool, and the rest for workers.
+    """Keep some of the cores that the system leaves for a data pool, and the rest for workers.
 
+    They are the last ones of all packages in turn, so that workers have as many on each.
     Returns the run with their number decided, the pool's place, and what workers may use. Each
     share of a computer has a pool, with its part of these cores. Raises PlacementError where too
     few are left for the workers.
@@ -59,7 +63,7 @@ def apart_for_data(
     if not placement.pin:
         return config, Placement(DATA_POOL, allowed.cpus, number, ()), allowed
     _check_left(config, node_share, len(cores), number)
-    apart = cores[-number:]
+    apart = _last_of_each_package(cores, number)
     taken = {cpu for core in apart for cpu in core.cpus}
     place = Placement(
         DATA_POOL,
@@ -96,6 +100,15 @@ def told_of_pool(config: RunConfig, place: Placement, workers: int) -> str:
     where = f" (cpus {format_cpulist(place.cpus)})" if config.placement.pin else ""
     each = "its worker" if workers == 1 else f"each of {workers} workers"
     return f"data pool: {cores}{where}, {config.data.batches_ahead} batches ahead of {each}"
+
+
+def _last_of_each_package(cores: Sequence[Core], number: int) -> list[Core]:
+    packages: dict[int, list[Core]] = {}
+    for core in cores:
+        packages.setdefault(core.package, []).append(core)
+    turns = zip_longest(*(reversed(own) for own in reversed(packages.values())))
+    found = [core for turn in turns for core in turn if core is not None]
+    return found[:number]
 
 
 def _check_left(config: RunConfig, node_share: NodeShare, cores: int, number: int) -> None:
