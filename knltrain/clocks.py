@@ -36,6 +36,9 @@ are there for an evaluation or a checkpoint."""
 
 COMMUNICATION = ("waiting", "moving")
 
+SHOWN_DATA_SHARE = 0.05
+"""The share of time without a batch from which on a user is told of it."""
+
 
 @final
 class Clock:

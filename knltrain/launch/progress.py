@@ -10,6 +10,7 @@ from typing import IO, Final, TypeAlias, final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from knltrain.clocks import SHOWN_DATA_SHARE
 from knltrain.launch.events import Event
 
 Follow: TypeAlias = Callable[[Event], object]
@@ -17,10 +18,6 @@ Follow: TypeAlias = Callable[[Event], object]
 
 PLAIN_LINES: Final = 10
 """How many progress lines a whole run prints where no line can be redrawn."""
-
-
-SHOWN_DATA_SHARE: Final = 0.05
-"""The share of time without a batch from which on it is shown."""
 
 
 class ProgressDisplay(ABC):
