@@ -41,12 +41,15 @@ def apart_for_data(
     share of a computer has a pool, with its part of these cores. Raises PlacementError where too
     few are left for the workers.
     """
-    placement = config.placement
-    kept = Reserve(os_cpus=parse_cpulist(placement.os_cpus), os_cores=placement.os_cores)
-    request = Request(reserve=kept, policy="none")
-    cpus = place_workers(topology, allowed, request).workers[0].cpus
-    cores = physical_cores(topology, cpus) if placement.pin else ()
-    wanted = placement.data_cores
+    placement, wanted = config.placement, config.placement.data_cores
+    if wanted == 0:
+        return config, None, allowed
+    cpus = allowed.cpus
+    if placement.pin:
+        kept = Reserve(os_cpus=parse_cpulist(placement.os_cpus), os_cores=placement.os_cores)
+        request = Request(reserve=kept, policy="none")
+        cpus = place_workers(topology, allowed, request).workers[0].cpus
+    cores = physical_cores(topology, cpus)
     if wanted == "auto":
         number = len(cores) // CORES_PER_DATA_CORE
     elif wanted % node_share.shares:
