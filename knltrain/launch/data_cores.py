@@ -121,11 +121,12 @@ def _check_left(config: RunConfig, node_share: NodeShare, cores: int, number: in
     needed = max(1, workers // node_share.shares) * each
     if cores - number >= needed:
         return
-    who = "one worker" if needed == each else f"{needed // each} workers"
-    takes = f"{each} cores" if each > 1 else "a core"
+    workers_here = needed // each
+    who = "1 worker needs" if workers_here == 1 else f"{workers_here} workers need"
+    apiece = f" ({each} each)" if each > 1 else ""
     most = max(0, cores - needed)
     raise PlacementError(
-        f"placement.data_cores = {config.placement.data_cores}: {cores} cores are left here by the "
-        f"system, and {who} with {takes} each take {needed}; expected {most * node_share.shares} "
-        "or fewer, fewer workers, or placement.pin = false, with which all share the cores"
+        f"placement.data_cores = {config.placement.data_cores}: of {cores} cores here {who} "
+        f"{needed}{apiece}; expected at most {most * node_share.shares}, fewer workers, or "
+        "placement.pin = false, with which all share the cores"
     )

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from safetensors.numpy import load_file
 
+from affinity import allowed_cpus, pinned_command
 from knltrain.input.node_data import NAME
 from knltrain.metrics import read_metrics
 
@@ -64,11 +66,14 @@ if "KNLTRAIN_DATA_POOL" in os.environ:
 """
 
 
-def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+def started(
+    folder: Path, *arguments: str, cpu: int | None = None, **variables: str
+) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "knltrain", "train", *arguments]
     return subprocess.Popen(
-        [sys.executable, "-m", "knltrain", "train", *arguments],
+        command if cpu is None else pinned_command(command, (cpu,)),
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": f"{folder}:{ROOT}"},
+        env={**os.environ, "PYTHONPATH": f"{folder}:{ROOT}", **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -165,12 +170,47 @@ def test_batches_made_ahead_are_the_same_to_the_bit_and_so_are_those_of_a_resume
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("two_cores")
+def test_each_task_of_a_computer_has_a_pool_and_all_have_one_copy(folder: Path) -> None:
+    trained(folder, "run.toml")
+    variables = {
+        "KNLTRAIN_JOB_SECRET": secrets.token_hex(32),
+        "SLURM_JOB_ID": str(os.getpid()),
+        "SLURM_STEP_ID": "0",
+        "SLURM_NODEID": "0",
+        "SLURM_STEP_NUM_TASKS": "2",
+        "SLURM_STEP_TASKS_PER_NODE": "2",
+        "SLURM_STEP_NODELIST": "localhost",
+    }
+    with ExitStack() as ends:
+        tasks = [
+            ends.enter_context(
+                started(
+                    folder,
+                    "run.toml",
+                    *with_settings("placement.data_cores=2"),
+                    cpu=cpu,
+                    **variables,
+                    SLURM_PROCID=str(rank),
+                    SLURM_LOCALID=str(rank),
+                )
+            )
+            for rank, cpu in enumerate(allowed_cpus()[:2])
+        ]
+        ended = [(task.communicate(timeout=LIMIT_SECONDS)[1], task.returncode) for task in tasks]
+    assert ended == [("", 0), ("", 0)]
+    assert model(folder / "runs/run") == model(folder / "runs/run-2")
+    for rank in range(2):
+        assert (folder / f"runs/run-2/data-pool-{rank}.log").exists()
+
+
+@pytest.mark.slow
 def test_a_broken_picture_ends_the_run_with_its_words(folder: Path) -> None:
     hinder(folder, 'if len(seen) == 8: raise BrokenPicture("cat.jpg: it is cut short")')
-    with started(folder, "run.toml", *with_settings(AHEAD)) as process:
+    with started(folder, "run.toml", *with_settings(AHEAD, "workers=1")) as process:
         _, err = process.communicate(timeout=LIMIT_SECONDS)
     assert process.returncode == 2
-    assert "the data pool failed: step 1: cat.jpg: it is cut short" in err
+    assert "the data pool failed: step 3: cat.jpg: it is cut short" in err
     log = folder / "runs/run/data-pool-0.log"
     assert f"log: {log}" in err.replace("log: runs", f"log: {folder}/runs")
     assert "BrokenPicture" in log.read_text()
