@@ -21,7 +21,8 @@ COSTS = (
 
 reading: theirs is data I/O; here, reading and normalising the data set. set_up: initialisation;
 from the making of a worker to its first step, less reading; its process has started before.
-batch: data to the device; filling a batch. gradient: forward and backward. update: the optimizer's
+batch: data to the device; here, until a step has its batch: the worker fills it, or waits for the
+data pool. gradient: forward and backward. update: the optimizer's
 step at the worker. waiting: part of their communication; for others at a barrier, a lock of the
 center or a turn, and for the rest of an exchange that a thread does meanwhile. moving:
 communication of parameters; what else an exchange takes. Kernels do it in one pass over shared
@@ -34,6 +35,9 @@ BESIDES = ("rest", "meeting", "evaluation", "checkpoint")
 are there for an evaluation or a checkpoint."""
 
 COMMUNICATION = ("waiting", "moving")
+
+SHOWN_DATA_SHARE = 0.05
+"""The share of time without a batch from which on a user is told of it."""
 
 
 @final
@@ -136,6 +140,11 @@ class Clocks:
     def exchange_share(self) -> float:
         """Share of the training time spent in exchanges, 0 to 1."""
         return self.exchange.seconds / self.train_seconds if self.train_seconds else 0.0
+
+    @property
+    def data_share(self) -> float:
+        """Share of the training time in which the worker had no batch yet, 0 to 1."""
+        return self.batch.seconds / self.train_seconds if self.train_seconds else 0.0
 
     def costs(self) -> dict[str, float]:
         """Seconds of each of COSTS and BESIDES; batch to rest add up to the training time."""

@@ -130,11 +130,16 @@ class RunStopped(KnltrainError):  # noqa: N818
     exit_code = RESUMABLE
 
 
+def process_name(rank: int) -> str:
+    """A worker's name in messages; below 0: that of the data pool."""
+    return f"worker {rank}" if rank >= 0 else "the data pool"
+
+
 class WorkerFailed(KnltrainError):  # noqa: N818
-    """A worker process ended with an error."""
+    """A worker process, or a data pool, ended with an error."""
 
     def __init__(self, rank: int, cause: str, verb: str = "failed: ") -> None:
-        super().__init__(f"worker {rank} {verb}{cause}")
+        super().__init__(f"{process_name(rank)} {verb}{cause}")
         self.rank = rank
         self.cause = cause
 

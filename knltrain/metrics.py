@@ -35,6 +35,8 @@ class TrainingRecord:
     images_per_second: float
     """Images of all workers together."""
     exchange_share: float
+    data_share: float
+    """Share of the time in which the worker had no batch yet."""
     seconds: float
     """Training time since step 0."""
 
@@ -82,13 +84,14 @@ class MetricsLog:
         self._step = resumed_step
         self._images = 0
         self._train_seconds = 0.0
-        self._exchange_seconds = 0.0
+        self._exchange_seconds = self._data_seconds = 0.0
 
     def start(self, clocks: Clocks, images: int) -> None:
         """Measure the rates of the next record from here on."""
         self._images = images
         self._train_seconds = clocks.train_seconds
         self._exchange_seconds = clocks.exchange.seconds
+        self._data_seconds = clocks.batch.seconds
 
     def step_done(
         self,
@@ -109,6 +112,7 @@ class MetricsLog:
         if not last and step > 1 and seconds < SECONDS_BETWEEN_RECORDS:
             return
         exchange_seconds = clocks.exchange.seconds - self._exchange_seconds
+        data_seconds = clocks.batch.seconds - self._data_seconds
         record = TrainingRecord(
             step=step,
             epoch=step / self._steps_per_epoch,
@@ -116,6 +120,7 @@ class MetricsLog:
             learning_rate=learning_rate,
             images_per_second=(images - self._images) / seconds if seconds else 0.0,
             exchange_share=exchange_seconds / seconds if seconds else 0.0,
+            data_share=data_seconds / seconds if seconds else 0.0,
             seconds=clocks.train_seconds,
         )
         self._write("train", record)

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from knltrain.clocks import COMMUNICATION
+from knltrain.clocks import COMMUNICATION, SHOWN_DATA_SHARE
 from knltrain.confusion import (
     CONFUSION,
     CONFUSION_PICTURE,
@@ -106,6 +106,7 @@ def summary(run_folder: Path) -> str:
         **_accuracies_besides(result),
         "speed": f"{result['images_per_second']:,.0f} images/s with {_workers(result)}",
         "time in exchange": f"{100 * result['exchange_share']:.1f} %",
+        **_waiting_for_data(result),
         "run folder": str(run_folder),
     }
     for name, picture in (("curves", CURVES), ("confusion", CONFUSION_PICTURE)):
@@ -113,6 +114,13 @@ def summary(run_folder: Path) -> str:
             lines[name] = str(run_folder / picture)
     width = max(map(len, lines))
     return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())
+
+
+def _waiting_for_data(result: dict[str, Any]) -> dict[str, str]:
+    """The share of time without a batch, if that is worth a line."""
+    share = result.get("data_share", 0.0)
+    told = f"{100 * share:.1f} %; placement.data_cores has batches made ahead"
+    return {"waiting for data": told} if share >= SHOWN_DATA_SHARE else {}
 
 
 def read_result(run_folder: str | Path) -> dict[str, Any]:

@@ -33,6 +33,7 @@ FLOORS = {
     "knltrain.backends": 4,
     "knltrain.distributed_ops": 4,
     "knltrain.exchange": 4,
+    "knltrain.input": 4,
     "knltrain.metrics": 4,
     "knltrain.torch_distributed": 4,
     "knltrain.checkpoint": 5,

@@ -45,12 +45,16 @@ def memory_needs(
     optimizer: str = "sgd",
     exchange_vectors: int = 0,
     iter_size: int = 1,
+    workers: int = 1,
+    batches_ahead_bytes: int = 0,
 ) -> tuple[Need, ...]:
-    """Memory that each worker needs for its model, its data (all of them) and the program.
+    """Memory that each of a computer's `workers` needs for model, data and the program.
 
     - The model counts its vectors, those of the optimizer and of exchanges, and every layer's
       output with its gradient, for `images_per_worker` images or, unless it is 0, a `micro_batch`
       of them. The kernels' scratch memory is not counted.
+    - The data are there once for all workers: each has its part of them. What is made ahead,
+      `batches_ahead_bytes`, lies near the worker that takes it.
     - The program's memory is touched when the model's is, and so lies with it.
     """
     from vectorized_ops.layout import padded_images
@@ -61,9 +65,11 @@ def memory_needs(
     vectors += (at_a_time < images_per_worker) + (iter_size > 1)
     values = 2 * elements * padded_images(at_a_time)
     model = FLOAT_BYTES * (vectors * network.packed_size + values)
+    ahead = [Need("batches", batches_ahead_bytes, "best")] if batches_ahead_bytes else []
     return (
         Need("model", model, "best"),
-        Need("data", _data_bytes(dataset), "dram"),
+        Need("data", -(-_data_bytes(dataset) // workers), "dram"),
+        *ahead,
         Need("program", PROGRAM_BYTES, "best"),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from knltrain.data.contents import DataContents
     from knltrain.data.dataset import Dataset
     from knltrain.exchange.strategies.method import Method
+    from knltrain.input.batch_shape import BatchShape
     from knltrain.network.parameters import ParameterVector
     from knltrain.optimizers.optimizer import StateArray
 
@@ -30,26 +32,29 @@ if TYPE_CHECKING:
 class RunSize:
     """The length of a run, and the memory of each of its workers.
 
-    `notes` tell the user what the run will not do.
+    `notes` tell the user what the run will not do. `batch` is what each worker takes at a time.
     """
 
     total_steps: int
     needs: tuple[Need, ...]
     notes: tuple[str, ...] = ()
     data: DataContents | None = None
+    batch: BatchShape | None = None
 
 
-def check_run(config: RunConfig) -> RunSize:
+def check_run(config: RunConfig, keep: Callable[[Dataset], None] | None = None) -> RunSize:
     """The size of a run whose workers are decided.
 
-    Raises the `ConfigError` or `DataError` that its workers would raise.
+    `keep` gets the data set once it is found to fit. Raises the `ConfigError` or `DataError` that
+    its workers would raise.
     """
     from knltrain.assembly.needs import memory_needs
     from knltrain.backends.cpu.micro_batch import check_micro_batch
     from knltrain.data.order import ShardedBatches
+    from knltrain.input.batch_shape import BatchShape
 
     network, workers = build_network(config), config.total_workers
-    dataset = build_dataset(config, copies=int(config.workers))
+    dataset = build_dataset(config, copies=1 if keep is None else 2)
     check_fit(network, dataset)
     check_labels(config, network, dataset)
     method = plain_method(config, workers)
@@ -66,6 +71,10 @@ def check_run(config: RunConfig) -> RunSize:
     check_across_nodes(config, method)
     check_wire_format(config, method)
     method.strategy.check_run(method, config)
+    if keep is not None:
+        keep(dataset)
+    batch = BatchShape.of(dataset.train, images)
+    ahead = config.data.batches_ahead if config.placement.data_cores else 0
     return RunSize(
         steps,
         memory_needs(
@@ -76,9 +85,12 @@ def check_run(config: RunConfig) -> RunSize:
             config.optimizer.name,
             exchange_vectors=method.strategy.vectors(method) + vectors_between_nodes(config),
             iter_size=chosen.iter_size,
+            workers=int(config.workers),
+            batches_ahead_bytes=ahead * batch.bytes,
         ),
         (*dataset.notes, *left_over(method, steps), *idle_cores(config, method)),
         dataset.contents,
+        batch,
     )
 
 

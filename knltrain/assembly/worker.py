@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from affinity import arena
+from knltrain.assembly.data_pool import open_ring, opened_dataset
 from knltrain.assembly.kernels import compile_kernels
 from knltrain.assembly.losses import check_labels, with_balanced_weights
 from knltrain.assembly.names import (
     build_backend,
-    build_dataset,
     build_method,
     build_network,
     build_optimizer,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from knltrain.data.order import ShardedBatches
     from knltrain.exchange.strategies.strategy import Strategy
     from knltrain.exchange.transports.team import Team
+    from knltrain.input.batch_feed import BatchFeed
     from knltrain.optimizers.optimizer import Optimizer
     from knltrain.vectors import FloatArray
     from knltrain.worker.loop import Worker
@@ -59,19 +60,22 @@ def build_worker(
     resume: bool = False,
     observers: Sequence[Observer] = (),
     requests: tuple[int, int] | None = None,
+    data_fd: int | None = None,
+    batches_ahead: tuple[int, int, int] | None = None,
 ) -> Worker:
     """One worker with all its parts; `team` says its rank, and the number of workers.
 
     With `resume` it goes on from the newest checkpoint in `run_folder`. `observers` are called
     before those of metrics, evaluation and checkpoints. `requests` names the board of requests to
-    all workers, see `WorkerIdentity`. Raises `ConfigError`, `DataError` or `CheckpointError`.
+    all workers, `data_fd` the node's copy of the data set, `batches_ahead` those that a data pool
+    makes, see `WorkerIdentity`. Raises `ConfigError`, `DataError` or `CheckpointError`.
     """
     from knltrain.clocks import Clocks
     from knltrain.optimizers.layerwise import LayerwiseOptimizer, OptimizerPlaceholder
     from knltrain.worker.loop import Worker
 
     clocks = Clocks.over(team.clocks)
-    task = _task(config, team, clocks)
+    task = _task(config, team, clocks, data_fd)
     network, batches = task.identity.network, task.batches
     config = with_balanced_weights(config, task.dataset)
     optimizer = build_optimizer(config, network)
@@ -98,6 +102,7 @@ def build_worker(
         clocks=clocks,
         requests=_requests(config, strategy, requests),
         observers=(*observers, *own),
+        feed=_feed(config, task, team, batches_ahead),
     )
 
 
@@ -111,13 +116,13 @@ class _Task(NamedTuple):
     learning_rate: Callable[[int], float]
 
 
-def _task(config: RunConfig, team: Team, clocks: Clocks) -> _Task:
+def _task(config: RunConfig, team: Team, clocks: Clocks, data_fd: int | None) -> _Task:
     from knltrain.data.order import ShardedBatches
     from knltrain.optimizers.learning_rate import learning_rate_at
 
     network, workers = build_network(config), team.workers
     with arena("data"), clocks.reading:
-        dataset = build_dataset(config)
+        dataset = opened_dataset(config, data_fd)
         check_fit(network, dataset)
         check_labels(config, network, dataset)
         batches = ShardedBatches(
@@ -151,6 +156,21 @@ def _strategy(config: RunConfig, team: Team, task: _Task, optimizer: Optimizer) 
 
     team.barrier(MEETING_SECONDS)  # all make their exchange at once; one may still read images
     return strategy_in(method, team, step_layer)
+
+
+def _feed(
+    config: RunConfig, task: _Task, team: Team, ahead: tuple[int, int, int] | None
+) -> BatchFeed | None:
+    """The batches that a data pool makes; None where the worker makes its own."""
+    if ahead is None:
+        return None
+    from knltrain.input.batches_ahead import BatchesAhead
+
+    fd, worker, workers = ahead
+    batches = task.batches
+    ring = open_ring(config, fd, workers, task.dataset, batches.images_per_worker)
+    limit_seconds = config.exchange.timeout_seconds
+    return BatchesAhead(ring, worker, batches.iter_size, team.check, limit_seconds)
 
 
 def _requests(config: RunConfig, strategy: Strategy, board: tuple[int, int] | None) -> Requests:

@@ -38,6 +38,10 @@ class WorkerIdentity:
     - `meeting_point`: None on a single node, unless the workers are one MPI job
     - `requests`: the file descriptor of the request board
       (`knltrain.exchange.transports.request_board`), and this worker's line on it
+    - `data_fd`: that of the node's copy of the data set (`knltrain.input.node_data`); None where
+      each worker opens it
+    - `batches`: that of the batches made ahead (`knltrain.input.batch_ring`), this worker's number
+      among those that have some there, and how many these are; None where it makes its own
     """
 
     rank: int
@@ -49,6 +53,8 @@ class WorkerIdentity:
     resume: bool
     meeting_point: MeetingPoint | None = None
     requests: tuple[int, int] | None = None
+    data_fd: int | None = None
+    batches: tuple[int, int, int] | None = None
 
     def to_environment(self) -> dict[str, str]:
         """Return the environment variables from which `worker_identity` reads this identity."""
@@ -62,6 +68,8 @@ class WorkerIdentity:
             "RESUME": str(int(self.resume)),
             "MEETING_POINT": json.dumps(self.meeting_point and asdict(self.meeting_point)),
             "REQUESTS": json.dumps(self.requests),
+            "DATA": json.dumps(None if self.data_fd is None else [self.data_fd]),
+            "BATCHES": json.dumps(self.batches),
         }
         return {PREFIX + name: value for name, value in values.items()}
 
@@ -74,6 +82,8 @@ def worker_identity(environment: Mapping[str, str] | None = None) -> WorkerIdent
     """
     values = os.environ if environment is None else environment
     fds = [fd for fd in _required(values, "SEGMENT_FDS").split(",") if fd]
+    requests, data = _numbers(values, "REQUESTS", 2), _numbers(values, "DATA", 1)
+    batches = _numbers(values, "BATCHES", 3)
     return WorkerIdentity(
         rank=_number(values, "RANK"),
         workers=_number(values, "WORKERS"),
@@ -83,7 +93,9 @@ def worker_identity(environment: Mapping[str, str] | None = None) -> WorkerIdent
         threads=_number(values, "THREADS"),
         resume=_required(values, "RESUME") == "1",
         meeting_point=_meeting_point(_required(values, "MEETING_POINT")),
-        requests=_requests(_required(values, "REQUESTS")),
+        requests=None if requests is None else (requests[0], requests[1]),
+        data_fd=None if data is None else data[0],
+        batches=None if batches is None else (batches[0], batches[1], batches[2]),
     )
 
 
@@ -110,17 +122,20 @@ def _not_ours(name: str, text: str) -> RunFolderError:
     )
 
 
-def _requests(text: str) -> tuple[int, int] | None:
+def _numbers(environment: Mapping[str, str], name: str, count: int) -> list[int] | None:
+    """So many numbers from 0 on; None for null."""
+    text = _required(environment, name)
     try:
         found = json.loads(text)
         if found is None:
             return None
-        fd, line = found
-        if type(fd) is not int or type(line) is not int or min(fd, line) < 0:
+        if type(found) is not list or len(found) != count:
+            raise ValueError(text)
+        if any(type(each) is not int or each < 0 for each in found):
             raise ValueError(text)
     except (ValueError, TypeError, RecursionError):
-        raise _not_ours("REQUESTS", text) from None
-    return fd, line
+        raise _not_ours(name, text) from None
+    return found
 
 
 def _required(environment: Mapping[str, str], name: str) -> str:

@@ -140,6 +140,10 @@ class DataConfig(Table):
         default="rgb", description="order of the channels that the network takes; bgr: as Caffe's"
     )
 
+    batches_ahead: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=3, description="batches made ahead for each worker, with placement.data_cores"
+    )
+
     @model_validator(mode="after")
     def _one_test_half(self) -> DataConfig:
         if self.test and self.test_share is not None:

@@ -329,6 +329,11 @@ class PlacementConfig(Table):
         default=0,
         description="cores of each worker for exchanges that go on while its others compute",
     )
+    data_cores: Annotated[int, Field(ge=0)] | Literal["auto"] = Field(
+        default=0,
+        description="cores of each computer that make batches ahead of its workers; auto: one of"
+        " every 16; 0: each worker makes its own, before it computes",
+    )
     memory: Literal["strict", "spill", "split", "weighted", "cache", "none"] = Field(
         default="spill", description="how a worker's memory is tied to its nodes"
     )

@@ -48,20 +48,21 @@ class Extent:
         return self.held * (self.train_images + self.test_images) * math.prod(self.image_shape)
 
 
-def check_room(extent: Extent, name: str, copies: int) -> None:
+def check_room(extent: Extent, name: str, copies: int = 1) -> None:
     """Refuse images that do not fit this computer's memory, before allocating: DataError.
 
-    Each of `copies` workers holds all of them. Memory is what the kernel reports as available,
-    within the limits of control groups.
+    There are so many `copies` at once: the images are read, and then copied to the memory that all
+    workers share. Memory is what the kernel reports as available, within the limits of control
+    groups.
     """
     needed, free = extent.bytes, available_bytes()
     if copies * needed <= free:
         return
     pixels = " x ".join(map(str, extent.image_shape[:2]))
-    each = f" for each of {copies} workers, {format_bytes(copies * needed)} in all," * (copies > 1)
+    twice = f" and, while workers are given them, {format_bytes(copies * needed)},"
     raise DataError(
         f"data.name = '{name}': {extent.train_images:,} training and {extent.test_images:,} test "
-        f"images of {pixels} pixels take {format_bytes(needed)}{each or ','} and "
+        f"images of {pixels} pixels take {format_bytes(needed)}{twice if copies > 1 else ','} and "
         f"{format_bytes(free)} of memory are free: use fewer (data.train_images, "
-        "data.test_images), or fewer workers"
+        "data.test_images)"
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from typing import final
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,14 +22,34 @@ def epoch_order(images: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
     return np.argsort(stream.random_raw(images), kind="stable").astype(np.int64, copy=False)
 
 
+@final
+class EpochOrders:
+    """The orders of the last `kept` epochs that were asked for, by any thread."""
+
+    def __init__(self, images: int, seed: int, kept: int = 1) -> None:
+        self._images, self._seed, self._kept = images, seed, kept
+        self._orders: dict[int, npt.NDArray[np.int64]] = {}
+        self._lock = threading.Lock()
+
+    def of(self, epoch: int) -> npt.NDArray[np.int64]:
+        """The permutation int64 (images,) of that epoch."""
+        with self._lock:
+            if epoch not in self._orders:
+                while len(self._orders) >= self._kept:
+                    del self._orders[next(iter(self._orders))]
+                self._orders[epoch] = epoch_order(self._images, self._seed, epoch)
+            return self._orders[epoch]
+
+
 class ShardedBatches:
     """Each worker's share of every global batch.
 
     The global batch of a step is the same whatever the number of workers: rows [position * batch :
     (position + 1) * batch] of its epoch's order, of which worker `rank` takes the `rank`-th equal
     part. Images that do not fill a last batch are left out of the epoch. A step takes `iter_size`
-    batches, one after another in that order. Raises DataError when a step's batches exceed the
-    images or a batch cannot be divided evenly.
+    batches, one after another in that order. Those of several workers in one process may have the
+    same `orders`. Raises DataError when a step's batches exceed the images or a batch cannot be
+    divided evenly.
     """
 
     def __init__(
@@ -37,6 +60,7 @@ class ShardedBatches:
         workers: int,
         seed: int,
         iter_size: int = 1,
+        orders: EpochOrders | None = None,
     ) -> None:
         if batch % workers:
             raise DataError(
@@ -61,23 +85,19 @@ class ShardedBatches:
         self._batch = batch
         self._rank = rank
         self._seed = seed
-        self._epoch = -1
-        self._order = np.empty(0, np.int64)
+        self._orders = EpochOrders(len(images), seed) if orders is None else orders
 
     def fill(self, step: int, out: Batch, number: int = 0) -> None:
         """Write this worker's images, labels and key of batch `number` of global `step` to `out`.
 
-        Both count from 0.
+        Both count from 0. Several threads may fill batches at once.
         """
         batch = step * self.iter_size + number
         sources = np.random.SeedSequence([self._seed, batch, self._rank])
         out.key[:] = sources.generate_state(1, np.uint64)
         epoch, position = divmod(step, self.steps_per_epoch)
-        if epoch != self._epoch:
-            self._order = epoch_order(len(self._images), self._seed, epoch)
-            self._epoch = epoch
         start = (
             position * self.iter_size + number
         ) * self._batch + self._rank * self.images_per_worker
-        rows = self._order[start : start + self.images_per_worker]
+        rows = self._orders.of(epoch)[start : start + self.images_per_worker]
         self._images.write(rows, out, Draws(self._seed, epoch))

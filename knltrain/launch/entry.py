@@ -74,7 +74,7 @@ class ParentObserver(Observer):
         self._placement_told = self._failure_told = False
         self._told_images = self._told_kernels = 0
         self._lacking: dict[str, str] = {}
-        self._told_seconds = 0.0
+        self._told_seconds = self._told_data_seconds = 0.0
 
     def compiling(self, progress: Progress) -> None:
         """Tell how many kernels are left."""
@@ -87,6 +87,7 @@ class ParentObserver(Observer):
         self.step = worker.step
         self._told_images = worker.images_done
         self._told_seconds = worker.clocks.train_seconds
+        self._told_data_seconds = worker.clocks.batch.seconds
 
     def step_done(self, worker: WorkerView, step: int, loss: float, *_: float) -> None:
         """Report the loss, at most ten times a second."""
@@ -167,15 +168,18 @@ class ParentObserver(Observer):
 
     def _tell_progress(self, worker: WorkerView, loss: float) -> None:
         images, seconds = worker.images_done, worker.clocks.train_seconds
-        images_per_second = (images - self._told_images) / (seconds - self._told_seconds)
+        data_seconds, passed = worker.clocks.batch.seconds, seconds - self._told_seconds
+        images_per_second = (images - self._told_images) / passed
         self._events.send(
             "progress",
             step=worker.progress.step,
             total=worker.progress.total_steps,
             loss=loss,
             images_per_second=images_per_second,
+            data_share=(data_seconds - self._told_data_seconds) / passed,
         )
         self._told_images, self._told_seconds = images, seconds
+        self._told_data_seconds = data_seconds
 
 
 def _train(identity: WorkerIdentity, observer: ParentObserver) -> RunResult | None:
@@ -192,6 +196,8 @@ def _train(identity: WorkerIdentity, observer: ParentObserver) -> RunResult | No
             resume=identity.resume,
             observers=(observer,),
             requests=identity.requests,
+            data_fd=identity.data_fd,
+            batches_ahead=identity.batches,
         ) as worker,
     ):
         try:

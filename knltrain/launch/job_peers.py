@@ -97,13 +97,13 @@ class JobPeers:
         meeting_point = MeetingPoint(rendezvous.first_address, told["port"], rendezvous.address, fd)
         return Path(told["run_folder"]), meeting_point
 
-    def doorkeepers(self, fds: tuple[int, ...]) -> list[DescriptorServer]:
+    def doorkeepers(self, fds: tuple[int, ...], what: str = "memory") -> list[DescriptorServer]:
         """Serve the descriptors of a node's memory to its other shares, while servers are open."""
         return [
-            DescriptorServer(fd, self._address_of_memory(number)) for number, fd in enumerate(fds)
+            DescriptorServer(fd, self._address_of(what, number)) for number, fd in enumerate(fds)
         ]
 
-    def memory_fds(self, count: int) -> tuple[int, ...]:
+    def memory_fds(self, count: int, what: str = "memory") -> tuple[int, ...]:
         """Fetch the descriptors that the `doorkeepers` of this node's first share serve.
 
         Raises SegmentError on timeout, and PeerLost if another process has failed meanwhile.
@@ -113,7 +113,7 @@ class JobPeers:
         try:
             while len(found) < count:
                 try:
-                    found.append(fd_behind(self._address_of_memory(len(found))))
+                    found.append(fd_behind(self._address_of(what, len(found))))
                 except SegmentError:
                     if self.lost is not None:
                         raise self.lost from None
@@ -165,8 +165,8 @@ class JobPeers:
         assert self._rendezvous is not None
         return self._rendezvous
 
-    def _address_of_memory(self, number: int) -> str:
-        return f"knltrain-memory-{self._found().token}-{self.node_share.node}-{number}"
+    def _address_of(self, what: str, number: int) -> str:
+        return f"knltrain-{what}-{self._found().token}-{self.node_share.node}-{number}"
 
     def _take_lost(self, error: PeerLost) -> None:
         self.lost = error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, final
 
-from affinity import placement_environment
+from affinity import format_cpulist, placement_environment
 from knltrain.data.skipped import Skipped
 from knltrain.errors import RunFolderError
 from knltrain.files.durable import reason_of, write_whole
@@ -33,6 +33,10 @@ class Listener:
             for place in plan.placements
         ]
         self._first = plan.rank_of(plan.placements[0])
+        self._pool: dict[str, object] | None = None
+        if plan.pool is not None:
+            cpus, threads = format_cpulist(plan.pool.cpus), plan.pool.threads
+            self._pool = {"pinned": plan.config.placement.pin, "cpus": cpus, "threads": threads}
         self._write()
 
     def hear(self, rank: int, event: Event) -> None:
@@ -88,7 +92,7 @@ class Listener:
     def _write(self) -> None:
         first = self._first
         try:
-            write_placement(self._run_folder, self._places, first)
+            write_placement(self._run_folder, self._places, first, self._pool)
         except RunFolderError as error:
             self._take_unwritten(first, PLACEMENT, str(error))
         else:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from affinity import (
     AllowedResources,
@@ -33,8 +34,14 @@ from knltrain.communication.oneccl.library import MISSING, installed
 from knltrain.config import RunConfig, with_workers
 from knltrain.config.methods import METHODS
 from knltrain.data.contents import DataContents
+from knltrain.data.dataset import Dataset
 from knltrain.errors import ConfigError
+from knltrain.input.batch_shape import BatchShape
+from knltrain.launch.data_cores import apart_for_data, memory_for_data
 from knltrain.launch.node_share import ALONE, NodeShare
+
+Keep: TypeAlias = Callable[[tuple[int, ...], Dataset], None]
+"""What is done with a data set that was read, and the NUMA nodes that its copy goes to."""
 
 _KEYS: Final = OptionNames(
     policy='placement.memory = "{}"',
@@ -51,7 +58,8 @@ class RunPlan:
 
     `placements` are those of the workers that this process starts, as `node_share` says; their
     ranks are those on this node. `notes` are messages for the user about the places. `data` are
-    the contents of the data set.
+    the contents of the data set. `pool` is the place of the data pool, if this process starts one,
+    and `batch` the shape of what it makes for each worker.
     """
 
     config: RunConfig
@@ -60,6 +68,8 @@ class RunPlan:
     notes: tuple[str, ...] = ()
     node_share: NodeShare = ALONE
     data: DataContents | None = None
+    pool: Placement | None = None
+    batch: BatchShape | None = None
 
     @property
     def workers(self) -> int:
@@ -82,29 +92,33 @@ class RunPlan:
         return replace(self, notes=(*self.notes, *notes))
 
 
-def plan_run(config: RunConfig, node_share: NodeShare = ALONE) -> RunPlan:
+def plan_run(config: RunConfig, node_share: NodeShare = ALONE, keep: Keep | None = None) -> RunPlan:
     """Decide the number of workers and their places; check all that could fail later in the run.
 
     `node_share` says on how many computers, and which share of a computer's workers starts here.
+    `keep` gets the data set that was read for the check, and the NUMA nodes that a copy for all
+    workers is to be spread over.
 
     Raises ConfigError, DataError, or TopologyError or PlacementError of affinity.
     """
     with options_named(_KEYS):
-        return _plan(config, node_share)
+        return _plan(config, node_share, keep)
 
 
-def _plan(config: RunConfig, node_share: NodeShare) -> RunPlan:
+def _plan(config: RunConfig, node_share: NodeShare, keep: Keep | None) -> RunPlan:
     check_names(config)
     config = _on_nodes(config, node_share)
     hbm_nodes = config.placement.hbm_nodes
     topology = read_topology(hbm=parse_hbm(hbm_nodes) if hbm_nodes else None)
     allowed = read_allowed()
+    config, pool, allowed = apart_for_data(config, node_share, topology, allowed)
     asked, config = config, _at_home_anywhere(_counted(config, node_share, topology, allowed))
     doubts = doubts_about(config, config.total_workers)
     request, quota_notes = _within_quota(asked, request_of(config, node_share), topology, allowed)
     if config.placement.pin:
         place_workers(topology, allowed, _cores_alone(request))  # too many workers: said first
-    size = check_run(config)
+    nodes = memory_for_data(config, topology, allowed)
+    size = check_run(config, None if keep is None else partial(keep, nodes))
     _check_way(config)
     if config.placement.pin:
         plan = place_workers(topology, allowed, replace(request, needs=size.needs))
@@ -113,7 +127,14 @@ def _plan(config: RunConfig, node_share: NodeShare) -> RunPlan:
     notes = (*doubts, *size.notes, *(quota_notes or allowed.notes), *_crowded(config, plan))
     notes += plan.notes
     return RunPlan(
-        config, _of_share(plan, node_share), size.total_steps, notes, node_share, size.data
+        config,
+        _of_share(plan, node_share),
+        size.total_steps,
+        notes,
+        node_share,
+        size.data,
+        pool,
+        size.batch,
     )
 
 
@@ -301,7 +322,8 @@ def _unpinned(
     nodes = tuple(sorted({core.numa_node for core in cores}))
     threads = max(1, len(cores) // workers)
     places = tuple(Placement(rank, allowed.cpus, threads, nodes) for rank in range(workers))
-    asked = config.placement.model_dump(exclude_defaults=True, exclude={"pin", "hbm_nodes"})
+    heeded = {"pin", "hbm_nodes", "data_cores"}
+    asked = config.placement.model_dump(exclude_defaults=True, exclude=heeded)
     notes = (
         f"placement.pin = false: workers and their memory go anywhere, placement.{name} = "
         f"{value!r} is not heeded"

@@ -10,6 +10,7 @@ from typing import IO, Final, TypeAlias, final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from knltrain.clocks import SHOWN_DATA_SHARE
 from knltrain.launch.events import Event
 
 Follow: TypeAlias = Callable[[Event], object]
@@ -24,7 +25,7 @@ class ProgressDisplay(ABC):
 
     @abstractmethod
     def progress(self, event: Event) -> None:
-        """Show a `progress` event: step, total, loss, images_per_second."""
+        """Show a `progress` event: step, total, loss, images_per_second, data_share."""
 
     @abstractmethod
     def compiling(self, event: Event) -> None:
@@ -207,4 +208,7 @@ def display_on(
 
 
 def _figures(event: Event) -> str:
-    return f"loss {event['loss']:.4f}  {event['images_per_second']:,.0f} images/s"
+    """The loss, the rate, and the share of time without a batch if that is worth a word."""
+    told = f"loss {event['loss']:.4f}  {event['images_per_second']:,.0f} images/s"
+    share = event["data_share"]
+    return f"{told}  waiting for data {share:.0%}" if share >= SHOWN_DATA_SHARE else told

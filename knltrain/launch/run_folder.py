@@ -79,19 +79,30 @@ def write_config(run_folder: Path, config: RunConfig) -> None:
     _write_whole(run_folder / CONFIG, to_toml(_with_network_of(run_folder.resolve(), config)))
 
 
-def write_placement(run_folder: Path, workers: list[dict[str, object]], first: int = 0) -> None:
+def write_placement(
+    run_folder: Path,
+    workers: list[dict[str, object]],
+    first: int = 0,
+    pool: dict[str, object] | None = None,
+) -> None:
     """Write the place that each worker was to get on the machine, and the one it got.
+
+    And that of the data pool, if there is one.
 
     Each process that starts workers writes a file of its own. The file name has the rank of the
     process's `first` worker, unless that is the run's first.
     """
     name = PLACEMENT if first == 0 else PLACEMENT.replace(".json", f"-{first}.json")
-    _write_whole(run_folder / name, json.dumps({"workers": workers}, indent=2) + "\n")
+    places = {"workers": workers} if pool is None else {"workers": workers, "data_pool": pool}
+    _write_whole(run_folder / name, json.dumps(places, indent=2) + "\n")
 
 
 def log_of(run_folder: Path, rank: int) -> Path:
-    """The log file of worker `rank`: all that it prints."""
-    return run_folder / f"worker-{rank}.log"
+    """The log file of worker `rank`: all that it prints.
+
+    Below 0: that of a data pool, whose name has the rank of its first worker.
+    """
+    return run_folder / (f"worker-{rank}.log" if rank >= 0 else f"data-pool-{-1 - rank}.log")
 
 
 @contextmanager

@@ -1,15 +1,22 @@
-"""Creates the shared memory of a node's workers, in the processes that start them."""
+"""Creates what a node's workers share, in the processes that start them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TypeAlias
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
-from knltrain.assembly import network_size, plain_method
+from knltrain.assembly import build_dataset, network_size, plain_method
 from knltrain.exchange.strategies.node_memory import NodeMemory
+from knltrain.launch.data_cores import told_of_pool
 from knltrain.launch.job_peers import JobPeers
+from knltrain.launch.node_input import NodeInput
 from knltrain.launch.plan import RunPlan
+
+if TYPE_CHECKING:
+    from knltrain.input.batch_ring import BatchRing
 
 _WORDS_ALONE = 16
 """Values of a vector where MPI holds the weights: workers share words of synchronisation only."""
@@ -49,3 +56,54 @@ def _memory(plan: RunPlan, job_peers: JobPeers | None, open_: ExitStack) -> Node
         for keeper in job_peers.doorkeepers(memory.all_fds):
             open_.callback(keeper.close)
     return memory
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What this process's workers have in common: a node's memory, its data set, and batches."""
+
+    memory: NodeMemory | None
+    data_fd: int | None
+    ring: BatchRing | None
+    notes: tuple[str, ...]
+
+    def abort(self, code: int) -> None:
+        """Tell all to give up."""
+        if self.memory is not None:
+            self.memory.abort(code)
+        if self.ring is not None:
+            self.ring.abort(code)
+
+    def fds_of(self, rank: int) -> tuple[int, ...]:
+        """The descriptors that a worker inherits."""
+        found = [] if self.memory is None else list(self.memory.fds_of(rank))
+        found += [] if self.data_fd is None else [self.data_fd]
+        return (*found, *([] if self.ring is None else [self.ring.fd]))
+
+
+@contextmanager
+def shared_by_workers(
+    plan: RunPlan, job_peers: JobPeers | None, data: NodeInput
+) -> Iterator[Shared]:
+    """All that this process's workers share, as long as the block lasts."""
+    with ExitStack() as open_:
+        memory, notes = open_.enter_context(shared_memory(plan, job_peers))
+        read = partial(build_dataset, plan.config)
+        for close in data.share(plan.node_share, job_peers, read):
+            open_.callback(close)
+        ring = None
+        if plan.pool is not None:
+            ring = _ring(plan)
+            open_.callback(ring.close)
+            places = enumerate(plan.placements)
+            placed = (note for at, place in places for note in ring.place(at, place.memory))
+            told = told_of_pool(plan.config, plan.pool, len(plan.placements))
+            notes = (*notes, told, *dict.fromkeys(placed))
+        yield Shared(memory, data.fd, ring, notes)
+
+
+def _ring(plan: RunPlan) -> BatchRing:
+    from knltrain.input.batch_ring import BatchRing
+
+    assert plan.batch is not None
+    return BatchRing.create(len(plan.placements), plan.config.data.batches_ahead, plan.batch)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, final
 
-from knltrain.errors import KnltrainError, PeerLost
+from knltrain.errors import KnltrainError, PeerLost, process_name
 from knltrain.launch.events import Event
 from knltrain.launch.failure import Failure, first_cause
 from knltrain.launch.preemption import Preemption
@@ -237,7 +237,7 @@ class Supervisor:
         if (number := self._preemption.overdue) is not None:
             self._late = True
             still = self._vitals.still_for(0.0)
-            self._still = tuple(f"worker {each.worker.rank} {each.told}" for each in still)
+            self._still = tuple(f"{process_name(each.worker.rank)} {each.told}" for each in still)
             self._stopped_by, self._stopped_at_seconds = number, time.monotonic()
             self._stop(128 + number)
 

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from affinity import Placement, PlacementError, TooManyWorkers, worker_command
+from affinity import PlacementError, TooManyWorkers
 from knltrain.assembly import build_network, check_resumable, check_weights, strategy_of
 from knltrain.cluster.job_end import JobEnd
 from knltrain.cluster.task import Task, this_task
-from knltrain.cluster.worker import MeetingPoint, WorkerIdentity
+from knltrain.cluster.worker import MeetingPoint
 from knltrain.communication.mpi.shared_files import SharedFiles
 from knltrain.config import RunConfig
 from knltrain.errors import ConfigError
-from knltrain.exchange.strategies.node_memory import NodeMemory
 from knltrain.exchange.transports.request_board import RequestBoard
 from knltrain.launch.failure import Failure
 from knltrain.launch.job_peers import JobPeers, job_peers_of
 from knltrain.launch.listener import Listener
 from knltrain.launch.module_import import module_import
-from knltrain.launch.node_share import expected_node_share
-from knltrain.launch.plan import RunPlan, plan_run, threads_of
+from knltrain.launch.node_input import NodeInput
+from knltrain.launch.node_share import NodeShare, expected_node_share
+from knltrain.launch.orders import Orders, start_pool, start_worker
+from knltrain.launch.plan import RunPlan, plan_run
 from knltrain.launch.preemption import Preemption
 from knltrain.launch.progress import Follow, PlainDisplay, ProgressDisplay, display_on
 from knltrain.launch.rounds import Rounds
@@ -35,23 +34,23 @@ from knltrain.launch.run_end import error_of, worker_failed
 from knltrain.launch.run_folder import (
     create_run_folder,
     held,
-    log_of,
     network_name,
     read_config,
     write_config,
     write_network,
 )
-from knltrain.launch.shared_memory import Placed, shared_memory
-from knltrain.launch.signals import ASKING, STOPPING, SignalPipe, check_main_thread
+from knltrain.launch.shared_memory import Shared, shared_by_workers
+from knltrain.launch.signals import SignalPipe, check_main_thread
 from knltrain.launch.supervisor import Supervisor
-from knltrain.launch.worker_process import WorkerProcess
 
 CHANGEABLE: Final = (
     "train.epochs",
     "train.steps",
     "placement.pin",
+    "placement.data_cores",
     "data.name",
     "data.root",
+    "data.batches_ahead",
     "checkpoint.every_minutes",
     "exchange.timeout_seconds",
     "preemption.*",
@@ -79,15 +78,18 @@ def train(config: RunConfig, kept_fds: Sequence[int] = (), *, follow: Follow | N
     task = this_task()
     leads = task is None or task.rank == 0
     display = display_on(sys.stdout, leads, follow)
-    with module_import(config, display.note if leads else _unsaid) as found:
-        plan = plan_run(found.config, expected_node_share(task))
+    said = display.note if leads else _unsaid
+    with module_import(config, said) as found, ExitStack() as checking:
+        share = expected_node_share(task)
+        data = checking.enter_context(NodeInput(share))
+        plan = plan_run(found.config, share, data.keep)
         plan = plan.noting((*found.notes, *check_weights(found.config)))
         with (
             ExitStack() as heeding,
             _at_its_node_share(plan, task) as (part, job_peers),
             ExitStack() as holding,
         ):
-            memory = holding.enter_context(shared_memory(part, job_peers))
+            memory = holding.enter_context(shared_by_workers(part, job_peers, data))
             folder = None
             if part.node_share.leads:
                 folder = create_run_folder(Path(part.config.runs_folder), part.config.name)
@@ -125,31 +127,36 @@ def resume(
     check_main_thread()
     config = read_config(run_folder, tuple(overrides))
     task = this_task()
+    share = expected_node_share(task)
+    with (
+        NodeInput(share) as data,
+        ExitStack() as heeding,
+        _at_its_node_share(_resumed_plan(config, share, data), task) as (part, job_peers),
+        ExitStack() as holding,
+    ):
+        if part.node_share.leads:
+            holding.enter_context(held(run_folder))
+        memory = holding.enter_context(shared_by_workers(part, job_peers, data))
+        display = display_on(sys.stdout, part.node_share.leads, follow)
+        if part.node_share.leads:
+            steps, contents = part.total_steps, part.data
+            found = check_resumable(part.config, run_folder, steps, contents, accepts_other_data)
+            for note in found:  # at once: what has been set aside is so whatever comes next
+                (display if follow else PlainDisplay(sys.stdout)).note(f"note: {note}")
+            write_config(run_folder, part.config)
+        folder = run_folder if part.node_share.leads else None
+        return _carry_out(part, folder, job_peers, memory, (), heeding, display, resume=True)
+
+
+def _resumed_plan(config: RunConfig, share: NodeShare, data: NodeInput) -> RunPlan:
     try:
-        plan = plan_run(config, expected_node_share(task))
+        return plan_run(config, share, data.keep)
     except TooManyWorkers as error:
         raise PlacementError(
             f"the run has {config.workers} workers, but there is room for {error.most} here: a "
             "resumed run keeps its workers; widen the cpuset, or let them share cores by --set "
             "placement.pin=false"
         ) from error
-    with (
-        ExitStack() as heeding,
-        _at_its_node_share(plan, task) as (part, job_peers),
-        ExitStack() as holding,
-    ):
-        if part.node_share.leads:
-            holding.enter_context(held(run_folder))
-        memory = holding.enter_context(shared_memory(part, job_peers))
-        display = display_on(sys.stdout, part.node_share.leads, follow)
-        if part.node_share.leads:
-            steps, data = part.total_steps, part.data
-            found = check_resumable(part.config, run_folder, steps, data, accepts_other_data)
-            for note in found:  # at once: what has been set aside is so whatever comes next
-                (display if follow else PlainDisplay(sys.stdout)).note(f"note: {note}")
-            write_config(run_folder, part.config)
-        folder = run_folder if part.node_share.leads else None
-        return _carry_out(part, folder, job_peers, memory, (), heeding, display, resume=True)
 
 
 @contextmanager
@@ -165,7 +172,7 @@ def _carry_out(
     plan: RunPlan,
     run_folder: Path | None,
     job_peers: JobPeers | None,
-    memory: Placed,
+    shared: Shared,
     kept_fds: Sequence[int],
     heeding: ExitStack,
     display: ProgressDisplay,
@@ -187,10 +194,9 @@ def _carry_out(
         elif one_job:
             meeting_point = holding.enter_context(_own_meeting_point())
         assert run_folder is not None
-        shared, notes = memory
         board = RequestBoard.create(len(plan.placements))
         holding.callback(board.close)
-        orders = _Orders(plan.noting(notes), run_folder, shared, meeting_point, resume, board)
+        orders = Orders(plan.noting(shared.notes), run_folder, shared, meeting_point, resume, board)
         signals = heeding.enter_context(SignalPipe())
         _supervise(orders, job_peers, kept_fds, signals, display)
     return run_folder
@@ -204,58 +210,14 @@ def _own_meeting_point() -> Iterator[MeetingPoint]:
         yield MeetingPoint(_LOOPBACK, port, _LOOPBACK, listener.fileno())
 
 
-@dataclass(frozen=True, slots=True)
-class _Orders:
-    """What each started worker must be told, besides its place."""
-
-    plan: RunPlan
-    run_folder: Path
-    memory: NodeMemory | None
-    meeting_point: MeetingPoint | None
-    resume: bool
-    board: RequestBoard
-
-    def fds(self, placement: Placement) -> tuple[int, ...]:
-        """The descriptors that a worker inherits."""
-        segments = () if self.memory is None else self.memory.fds_of(placement.rank)
-        point = self.meeting_point_of(placement)
-        points = () if point is None or point.fd is None else (point.fd,)
-        return (*segments, *points, self.board.fd)
-
-    def meeting_point_of(self, placement: Placement) -> MeetingPoint | None:
-        """The worker's rendezvous with other nodes; only rank 0 gets its listening descriptor."""
-        point = self.meeting_point
-        if point is None or self.plan.rank_of(placement) == 0:
-            return point
-        return replace(point, fd=None)
-
-    def identity(self, placement: Placement, events_fd: int) -> WorkerIdentity:
-        """The worker's identity."""
-        return WorkerIdentity(
-            rank=self.plan.rank_of(placement),
-            workers=self.plan.workers,
-            run_folder=self.run_folder,
-            events_fd=events_fd,
-            segment_fds=() if self.memory is None else self.memory.fds_of(placement.rank),
-            threads=threads_of(self.plan.config, placement),
-            resume=self.resume,
-            meeting_point=self.meeting_point_of(placement),
-            requests=(self.board.fd, self.plan.placements.index(placement)),
-        )
-
-
 def _supervise(
-    orders: _Orders,
+    orders: Orders,
     job_peers: JobPeers | None,
     kept_fds: Sequence[int],
     signals: SignalPipe,
     display_here: ProgressDisplay,
 ) -> None:
-    plan, memory = orders.plan, orders.memory
-
-    def abort(code: int) -> None:
-        if memory is not None:
-            memory.abort(code)
+    plan = orders.plan
 
     def tell(failure: Failure) -> None:
         if job_peers is not None:
@@ -268,14 +230,16 @@ def _supervise(
         listener = Listener(plan, orders.run_folder, display)
         preemption = _preemption(orders, job_peers, display)
         workers = [
-            started.enter_context(_start_worker(orders, placement, kept_fds))
+            started.enter_context(start_worker(orders, placement, kept_fds))
             for placement in plan.placements
         ]
+        if plan.pool is not None:
+            workers.append(started.enter_context(start_pool(orders, plan.pool, kept_fds)))
         limit_seconds = plan.config.exchange.timeout_seconds
         watching = Supervisor(
             workers,
             signals,
-            abort,
+            orders.shared.abort,
             listener.hear,
             job_peers,
             preemption=preemption,
@@ -292,9 +256,7 @@ def _supervise(
         raise error
 
 
-def _preemption(
-    orders: _Orders, job_peers: JobPeers | None, display: ProgressDisplay
-) -> Preemption:
+def _preemption(orders: Orders, job_peers: JobPeers | None, display: ProgressDisplay) -> Preemption:
     config, leads = orders.plan.config, orders.plan.node_share.leads
     end = None
     if leads and config.preemption.heed_job_end:
@@ -306,26 +268,6 @@ def _preemption(
             )
     rounds = Rounds(orders.board, job_peers)
     return Preemption(config, rounds, display.note, leads=leads, job_end=end)
-
-
-def _start_worker(orders: _Orders, placement: Placement, kept_fds: Sequence[int]) -> WorkerProcess:
-    plan = orders.plan
-    threads, rank = threads_of(plan.config, placement), plan.rank_of(placement)
-
-    def command(events_fd: int) -> list[str]:
-        identity = orders.identity(placement, events_fd)
-        return worker_command(
-            [sys.executable, "-u", "-X", "faulthandler", "-m", "knltrain.launch.entry"],
-            replace(placement, threads=threads),
-            identity.to_environment(),
-            die_with_parent=os.getpid(),
-            pin_threads=plan.config.placement.pin,
-        )
-
-    log = log_of(orders.run_folder, rank)
-    # A scheduler may send them to all processes of a job: what they ask for is for their parent.
-    unheard = (*STOPPING, *ASKING)
-    return WorkerProcess(rank, command, log, (*orders.fds(placement), *kept_fds), unheard)
 
 
 def _unsaid(_line: str) -> None:

@@ -13,6 +13,7 @@ from knltrain.data.order import ShardedBatches
 from knltrain.errors import NonFiniteLoss
 from knltrain.evaluation import Evaluation
 from knltrain.exchange.strategies.strategy import Strategy
+from knltrain.input.batch_feed import BatchFeed, FilledHere
 from knltrain.optimizers.optimizer import Optimizer
 from knltrain.vectors import FloatArray
 from knltrain.worker.observer import Observer
@@ -30,6 +31,8 @@ class Worker(AbstractContextManager["Worker"]):
 
     `parameters`, `gradient` and `model` are float32 vectors of the packed size. Of the first two,
     the one that the method moves is the transport's own memory, so a plain exchange copies nothing.
+
+    Its batches come from `feed`; without one the worker fills each when it is due.
 
     `step` counts the steps of this worker, `progress` those of the run; see `termination`. `clocks`
     default to those of the team. A new run starts at `first_step`. `stopped` tells whether one of
@@ -52,6 +55,7 @@ class Worker(AbstractContextManager["Worker"]):
         requests: Requests | None = None,
         observers: Sequence[Observer] = (),
         first_step: int = 0,
+        feed: BatchFeed | None = None,
     ) -> None:
         self.step, self.stopped = start.step, False
         self.requests = NoRequests() if requests is None else requests
@@ -66,8 +70,15 @@ class Worker(AbstractContextManager["Worker"]):
         self.evaluation: Evaluation | None = None
         self._start: WorkerState | None = start
         self._first_step = first_step
+        self._feed = FilledHere(batches, image_shape) if feed is None else feed
         self._training_step = TrainingStep(
-            batches, image_shape, backend, optimizer, learning_rate, strategy, self.clocks
+            self._feed,
+            batches.iter_size,
+            backend,
+            optimizer,
+            learning_rate,
+            strategy,
+            self.clocks,
         )
 
     @property
@@ -124,13 +135,14 @@ class Worker(AbstractContextManager["Worker"]):
             observer.unwritten(self, what, lacks)
 
     def close(self) -> None:
-        """Close observers, backend and transport, all of them; then raise the first error.
+        """Close observers, backend, feed and transport, all of them; then raise the first error.
 
         The vectors are empty afterwards.
         """
         errors: list[Exception] = []
         closing = [observer.close for observer in self.observers]
-        for close in (*closing, self.requests.close, self.backend.close, self.strategy.close):
+        closing += [self.requests.close, self.backend.close, self._feed.close, self.strategy.close]
+        for close in closing:
             try:
                 close()
             except Exception as error:  # noqa: BLE001  (the others still hold something)
@@ -142,7 +154,9 @@ class Worker(AbstractContextManager["Worker"]):
         self.close()
 
     def _set_out(self) -> None:
-        self._training_step.rehearse()
+        # A run at its end has no next step.
+        last_step = max(0, self.progress.total_steps - 1)
+        self._training_step.rehearse(min(self.step, last_step))
         start, self._start = self._start, None  # vectors that nobody needs from here on
         assert start is not None
         restore(self, start)

@@ -32,6 +32,9 @@ class RunResult:
     test_images: int | None
     images_per_second: float
     exchange_share: float
+    data_share: float
+    """Share of the training time in which workers had no batch yet: they filled it themselves, or
+    waited for the data pool."""
     communication_share: float
     """Share of the training time: waiting for other workers, and moving parameters."""
     train_seconds: float
@@ -45,8 +48,14 @@ def result_of(worker: WorkerView) -> RunResult:
     """The result of a run whose workers are all at its end (collective)."""
     clocks, found, progress = worker.clocks, worker.evaluation, worker.progress
     classes = found.classes if found else None
-    train_seconds, share, beside = _means(
-        worker.team, [clocks.train_seconds, clocks.exchange_share, clocks.beside.seconds]
+    train_seconds, share, data_share, beside = _means(
+        worker.team,
+        [
+            clocks.train_seconds,
+            clocks.exchange_share,
+            clocks.data_share,
+            clocks.beside.seconds,
+        ],
     )
     costs = clocks.costs()
     costs = dict(zip(costs, _means(worker.team, list(costs.values())), strict=True))
@@ -61,6 +70,7 @@ def result_of(worker: WorkerView) -> RunResult:
         test_images=found.images if found else None,
         images_per_second=worker.images_done / train_seconds if train_seconds else 0.0,
         exchange_share=share,
+        data_share=data_share,
         communication_share=communication / train_seconds if train_seconds else 0.0,
         train_seconds=train_seconds,
         background_seconds=beside,

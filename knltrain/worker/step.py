@@ -8,10 +8,9 @@ from typing import final
 
 from knltrain.backends.backend import Backend, Ready, nobody_waits
 from knltrain.clocks import Clocks
-from knltrain.data.dataset import Batch
-from knltrain.data.order import ShardedBatches
 from knltrain.errors import NonFiniteLoss
 from knltrain.exchange.strategies.strategy import Strategy
+from knltrain.input.batch_feed import BatchFeed
 from knltrain.optimizers.optimizer import Optimizer
 from knltrain.worker import synchronisation
 from knltrain.worker.gradient_sum import GradientSum
@@ -21,24 +20,23 @@ from knltrain.worker.gradient_sum import GradientSum
 class TrainingStep:
     """A worker's training step.
 
-    Images have `image_shape` (H, W, C). `learning_rate` takes the number of a step, from 0.
+    It takes `iter_size` batches of `feed`. `learning_rate` takes the number of a step, from 0.
     `clocks` measure the parts of a step.
     """
 
     def __init__(
         self,
-        batches: ShardedBatches,
-        image_shape: tuple[int, int, int],
+        feed: BatchFeed,
+        iter_size: int,
         backend: Backend,
         optimizer: Optimizer,
         learning_rate: Callable[[int], float],
         strategy: Strategy,
         clocks: Clocks,
     ) -> None:
-        self._batches = batches
-        self._batch = Batch.allocate(batches.images_per_worker, image_shape, batches.label_shape)
-        several = batches.iter_size > 1
-        self._sum = GradientSum(strategy.gradient.size, batches.iter_size) if several else None
+        self._feed = feed
+        self._iter_size = iter_size
+        self._sum = GradientSum(strategy.gradient.size, iter_size) if iter_size > 1 else None
         self._backend = backend
         self._optimizer = optimizer
         self._learning_rate = learning_rate
@@ -65,15 +63,17 @@ class TrainingStep:
             part.stepped(step)
         return loss, learning_rate
 
-    def rehearse(self) -> None:
+    def rehearse(self, step: int) -> None:
         """Load or compile all that a step calls, so that no kernel is compiled while clocks run.
 
+        By the batch of `step`, the first one to be taken, which is taken again then.
         Changes the vectors and the optimizer's state, but not the clocks (collective).
         """
-        part, backend, batch = self._strategy, self._backend, self._batch
+        part, backend = self._strategy, self._backend
         before, moved = part.parameters, part.gradient
         before.fill(0.0)
-        self._batches.fill(0, batch)
+        self._feed.begin(step)
+        batch = self._feed.take(step)
         backend.rehearse(batch, part.parameters, part.gradient)
         part.team.barrier(synchronisation.MEETING_SECONDS)
         if part.method.period is not None:
@@ -92,22 +92,23 @@ class TrainingStep:
             return self._of_batch(step, 0, self._strategy.gradient_done_from)
         gradient, losses = self._strategy.gradient, 0.0
         self._sum.begin()
-        for number in range(self._batches.iter_size - 1):
+        for number in range(self._iter_size - 1):
             losses += self._of_batch(step, number, nobody_waits)
             with self._clocks.gradient:
                 self._sum.add(gradient)
         complete = self._sum.completing(gradient, self._strategy.gradient_done_from)
-        losses += self._of_batch(step, self._batches.iter_size - 1, complete)
+        losses += self._of_batch(step, self._iter_size - 1, complete)
         with self._clocks.gradient:
             complete(0)
-        return losses / self._batches.iter_size
+        return losses / self._iter_size
 
     def _of_batch(self, step: int, number: int, ready: Ready) -> float:
-        part, backend, batch = self._strategy, self._backend, self._batch
+        part, backend = self._strategy, self._backend
         with self._clocks.batch:
-            self._batches.fill(step, batch, number)
+            batch = self._feed.take(step, number)
         with self._clocks.gradient:
             loss = backend.loss_and_gradient(batch, part.parameters, part.gradient, ready)
         if not math.isfinite(loss):
             raise NonFiniteLoss(step, backend.first_non_finite(batch, part.parameters))
+        self._feed.give_back()
         return loss

@@ -68,6 +68,8 @@ IDENTITY = {
     "KNLTRAIN_RESUME": "0",
     "KNLTRAIN_MEETING_POINT": '{"host": "a", "port": 1, "own_address": "b", "fd": null}',
     "KNLTRAIN_REQUESTS": "[9, 0]",
+    "KNLTRAIN_DATA": "[5]",
+    "KNLTRAIN_BATCHES": "[6, 0, 2]",
 }
 
 

@@ -154,3 +154,10 @@ def test_clocks_of_exchanges_forget_the_rehearsal(now):
     assert clocks.waiting.seconds == clocks.center.seconds == 3.0
     clocks.clear()
     assert clocks.waiting.seconds == clocks.center.seconds == 0.0
+
+
+def test_share_without_a_batch_is_that_of_the_training_time():
+    clocks = Clocks()
+    assert clocks.data_share == 0.0
+    clocks.training.seconds, clocks.batch.seconds = 8.0, 2.0
+    assert clocks.data_share == 0.25

@@ -38,6 +38,7 @@ def train(log, clocks, steps, *, seconds_per_step=1.0, last=None):
     for step in steps:
         clocks.training.seconds += seconds_per_step
         clocks.exchange.seconds += 0.25 * seconds_per_step
+        clocks.batch.seconds += 0.125 * seconds_per_step
         log.step_done(step, float(step), 0.5, clocks, images=10 * step, last=step == last)
 
 
@@ -55,6 +56,7 @@ def test_training_record_covers_the_steps_since_the_one_before(tmp_path, open_lo
         "learning_rate": 0.5,
         "images_per_second": 10.0,
         "exchange_share": 0.25,
+        "data_share": 0.125,
         "seconds": 1.0,
     }
     assert second["step"] == 5

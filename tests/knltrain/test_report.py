@@ -262,3 +262,9 @@ def test_a_folder_may_have_any_name(run_folder, write_metrics):
     write_metrics()
     renamed = run_folder.rename(run_folder.with_name("no $formula^$"))
     assert draw_curves(renamed).exists()
+
+
+def test_summary_tells_of_waiting_for_data_where_that_is_much(run_folder):
+    for share, told in ((0.02, False), (0.125, True)):
+        (run_folder / "result.json").write_text(json.dumps({**RESULT, "data_share": share}))
+        assert ("waiting for data             12.5 %;" in summary(run_folder)) == told

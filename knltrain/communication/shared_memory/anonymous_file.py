@@ -15,11 +15,11 @@ _MEMORY_FIGURES = Path("/proc/meminfo")
 _HUGE_PAGE_POOL = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
 
 
-def create(kind: FileKind, directory: Path, bytes_: int) -> int:
+def create(kind: FileKind, directory: Path, bytes_: int, name: str = "knltrain") -> int:
     """Return the descriptor of a new file of ``bytes_`` zeros that holds no memory yet.
 
     - ``shm`` is an unlinked file in ``directory``, a tmpfs.
-    - ``memfd`` is in no mounted file system.
+    - ``memfd`` is in no mounted file system; the kernel shows it under ``name``.
     - ``hugetlb`` is a memfd in the pool of huge pages.
 
     Raises SegmentError, before anything is written, if the file system (``shm``), the machine
@@ -33,7 +33,7 @@ def create(kind: FileKind, directory: Path, bytes_: int) -> int:
                 f"the workers need {bytes_} bytes of shared memory, but {places[kind]} has "
                 f"{free_bytes} bytes free; {_way_out(kind, directory)}"
             )
-        return _open(kind, directory, bytes_)
+        return _open(kind, directory, bytes_, name)
     except OSError as error:
         raise SegmentError(
             f"no shared memory of kind '{kind}' in {directory}: {error.strerror}; "
@@ -82,12 +82,12 @@ def _free_bytes(kind: FileKind, directory: Path) -> int:
     return int(figures["MemAvailable"].split()[0]) * 1024
 
 
-def _open(kind: FileKind, directory: Path, bytes_: int) -> int:
+def _open(kind: FileKind, directory: Path, bytes_: int, name: str) -> int:
     if kind == "shm":
         fd = os.open(directory, os.O_TMPFILE | os.O_RDWR | os.O_EXCL | os.O_CLOEXEC, 0o600)
     else:
         huge = os.MFD_HUGETLB | os.MFD_HUGE_2MB if kind == "hugetlb" else 0
-        fd = os.memfd_create("knltrain", os.MFD_CLOEXEC | huge)
+        fd = os.memfd_create(name, os.MFD_CLOEXEC | huge)
     os.ftruncate(fd, bytes_)
     return fd
 

@@ -31,6 +31,14 @@ def test_needs_are_those_of_vectors_outputs_and_all_images():
     }
 
 
+def test_workers_of_a_computer_share_one_copy_of_the_images():
+    network = Network("small", (2, 2, 1), (Dense("out", 3),))
+    dataset = Dataset("none", images(10), images(5))
+    model, data, batches, _ = memory_needs(network, dataset, 7, workers=4, batches_ahead_bytes=8192)
+    assert model == memory_needs(network, dataset, 7)[0]
+    assert (data.bytes, batches.bytes, batches.kind) == (15 * (4 + 8) // 4, 8192, "best")
+
+
 def test_a_batch_in_slices_needs_memory_for_one_and_for_its_gradient():
     network = Network("small", (2, 2, 1), (Dense("out", 3),))
     dataset = Dataset("none", images(10), images(5))

@@ -192,12 +192,35 @@ def test_data_that_do_not_fit_are_refused_before_they_are_drawn(config, monkeypa
         raise AssertionError("images were drawn")
 
     monkeypatch.setattr(synthetic, "_block", drawn)
-    monkeypatch.setattr(extent, "available_bytes", lambda: 300 * 2**20)
+    monkeypatch.setattr(extent, "available_bytes", lambda: 200 * 2**20)
     chosen = config(workers=2, network__name="googlenet", network__classes=10)
     data = DataConfig(name="synthetic", side_pixels=224)
-    expected = r"50,000 training and 10,000 .* 32 x 32 pixels take 175.8 MiB for each of 2 workers"
+    expected = (
+        r"50,000 training and 10,000 .* 32 x 32 pixels take 175.8 MiB and, while workers are "
+        "given them, 351.6 MiB"
+    )
     with pytest.raises(DataError, match=expected):
+        check_run(chosen.model_copy(update={"data": data}), keep=lambda _: None)
+    with pytest.raises(AssertionError, match="images were drawn"):
         check_run(chosen.model_copy(update={"data": data}))
+
+
+def test_data_are_kept_once_they_are_found_to_fit(config):
+    kept = []
+    size = check_run(config(workers=1), kept.append)
+    assert [each.contents for each in kept] == [size.data]
+    with pytest.raises(ConfigError):
+        check_run(config(workers=1, network__name="googlenet"), kept.append)
+    assert len(kept) == 1
+
+
+def test_batches_ahead_are_counted_if_a_pool_makes_them(config):
+    alone = check_run(config(workers=1))
+    ahead = check_run(config(workers=1, placement__data_cores=1))
+    assert alone.batch == ahead.batch is not None
+    assert {need.name for need in ahead.needs} - {need.name for need in alone.needs} == {"batches"}
+    (batches,) = (need for need in ahead.needs if need.name == "batches")
+    assert batches.bytes == 3 * ahead.batch.bytes
 
 
 def test_run_that_ends_before_its_workers_meet_is_refused(config):

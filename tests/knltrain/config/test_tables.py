@@ -194,3 +194,14 @@ def test_weights_of_classes_are_above_0_and_of_softmax(load: Load, refusal: Refu
     assert "class_weights = () is of kind 'softmax_cross_entropy'" in told
     told = refusal("loss.label_smoothing=0.1", "loss.kind=sigmoid_cross_entropy")
     assert "label_smoothing = 0.1 is of kind" in told
+
+
+def test_batches_are_made_ahead_by_a_number_of_cores_or_as_the_machine_has_them(
+    load: Load, refusal: Refusal
+) -> None:
+    assert (load().placement.data_cores, load().data.batches_ahead) == (0, 3)
+    assert load("placement.data_cores=auto").placement.data_cores == "auto"
+    assert load("placement.data_cores=2", "data.batches_ahead=4").data.batches_ahead == 4
+    assert "placement.data_cores = -1" in refusal("placement.data_cores=-1")
+    for wrong in (0, 65):
+        assert f"data.batches_ahead = {wrong}" in refusal(f"data.batches_ahead={wrong}")

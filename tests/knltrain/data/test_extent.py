@@ -26,8 +26,8 @@ def test_images_that_do_not_fit_are_refused_with_the_sizes(
     monkeypatch.setattr(module, "available_bytes", lambda: 2 * SMALL.bytes)
     check_room(SMALL, "synthetic", copies=2)
     expected = (
-        r"'synthetic': 6 training and 4 test images of 2 x 3 pixels take 300 B for each of 3 "
-        r"workers, 900 B in all, and 600 B of memory are free: use fewer \(data.train_images"
+        r"'synthetic': 6 training and 4 test images of 2 x 3 pixels take 300 B and, while workers "
+        r"are given them, 900 B, and 600 B of memory are free: use fewer \(data.train_images"
     )
     with pytest.raises(DataError, match=expected):
         check_room(SMALL, "synthetic", copies=3)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 from knltrain.data.dataset import Batch, LabelledImages
-from knltrain.data.order import ShardedBatches, epoch_order
+from knltrain.data.order import EpochOrders, ShardedBatches, epoch_order
 from knltrain.errors import DataError
 from tests.knltrain.data.given import given_images
 
@@ -165,3 +167,21 @@ def test_targets_stay_with_their_images() -> None:
     batches.fill(1, out)
     seen = out.images_nhwc.reshape(-1)
     assert out.labels.tolist() == np.stack([seen, -seen], axis=1).tolist()
+
+
+def test_orders_of_several_threads_are_made_once_and_the_oldest_is_dropped(monkeypatch):
+    made = []
+
+    def counted(images, seed, epoch):
+        made.append(epoch)
+        return epoch_order(images, seed, epoch)
+
+    monkeypatch.setattr("knltrain.data.order.epoch_order", counted)
+    orders = EpochOrders(20, 3, kept=2)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(orders.of, [0] * 8))
+    assert all(each is found[0] for each in found)
+    np.testing.assert_array_equal(found[0], epoch_order(20, 3, 0))
+    for epoch in (1, 0, 2, 1, 0):
+        orders.of(epoch)
+    assert made == [0, 1, 2, 0]

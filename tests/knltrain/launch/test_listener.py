@@ -75,6 +75,7 @@ def test_progress_is_shown_and_remembered(plan: RunPlan, tmp_path: Path) -> None
     shown = io.StringIO()
     listener = Listener(plan, tmp_path, PlainDisplay(shown))
     event = {"event": "progress", "step": 3, "total": 9, "loss": 1.5, "images_per_second": 10.0}
+    event["data_share"] = 0.0
     listener.hear(0, event)
     listener.hear(0, {"event": "evaluation", "step": 3, "accuracy": 0.5, "loss": 1.0})
     assert listener.progress == event

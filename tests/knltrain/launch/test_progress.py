@@ -13,7 +13,13 @@ from knltrain.launch.progress import PlainDisplay, TerminalDisplay, display_on
 
 
 def _event(step: int, total: int = 100) -> dict[str, Any]:
-    return {"step": step, "total": total, "loss": 1 / step, "images_per_second": 1234.5}
+    return {
+        "step": step,
+        "total": total,
+        "loss": 1 / step,
+        "images_per_second": 1234.5,
+        "data_share": 0.0,
+    }
 
 
 def test_a_file_gets_about_ten_lines_however_many_events_there_are() -> None:
@@ -93,3 +99,10 @@ def test_a_terminal_gets_a_bar_with_all_figures() -> None:
     last = shown.splitlines()[-1]
     for part in ("training", "50/100", "loss 0.0200", "1,234 images/s", "accuracy 98.76%"):
         assert part in last
+
+
+def test_waiting_for_data_is_shown_where_it_is_worth_a_word() -> None:
+    for share, told in ((0.049, False), (0.05, True), (0.62, True)):
+        stream = io.StringIO()
+        PlainDisplay(stream).progress({**_event(1, 10), "data_share": share})
+        assert (f"waiting for data {share:.0%}" in stream.getvalue()) == told

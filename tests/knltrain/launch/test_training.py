@@ -167,7 +167,7 @@ def test_signal_that_comes_while_a_run_is_closed_leaves_it_its_end(
 
     monkeypatch.chdir(folder)
     monkeypatch.setattr(training, "job_peers_of", closing)
-    monkeypatch.setattr(training, "_start_worker", refuse)
+    monkeypatch.setattr(training, "start_worker", refuse)
     with run_begins(), pytest.raises(PlacementError, match="no worker today"):
         training.train(load_config(Path("run.toml"), ['name="closed"']))
 

@@ -144,6 +144,7 @@ def make_worker(tiny_images, tiny_network, softmax_backend, initial):
         requests=None,
         batch=12,
         iter_size=1,
+        feed=None,
     ):
         transport = transport or Loopback(tiny_network.packed_size)
         return Worker(
@@ -160,6 +161,7 @@ def make_worker(tiny_images, tiny_network, softmax_backend, initial):
             termination=termination,
             requests=requests,
             observers=observers,
+            feed=feed,
         )
 
     return make_worker

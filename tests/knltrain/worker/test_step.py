@@ -7,7 +7,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from knltrain.checkpoint.contents import WorkerState
+from knltrain.data.order import ShardedBatches
 from knltrain.errors import NonFiniteLoss, RunAborted
+from knltrain.input.batch_feed import BatchFeed, FilledHere
 from knltrain.optimizers.adamw import AdamW
 from knltrain.worker.observer import Observer
 from vectorized_ops.clipping import Clipping
@@ -136,3 +139,48 @@ def test_a_loss_that_is_not_finite_in_any_batch_of_a_step_ends_the_run(
     softmax_backend.loss_and_gradient = loss_and_gradient
     with pytest.raises(NonFiniteLoss, match="step 1: layer 'out'"):
         make_worker(easgd(), steps=9, iter_size=2).run()
+
+
+class RecordingFeed(BatchFeed):
+    """The batches that a worker would fill itself, and what is done with them."""
+
+    def __init__(self, batches):
+        self.calls = []
+        self._filled = FilledHere(batches, (1, 1, 3))
+
+    def begin(self, step):
+        self.calls.append(("begin", step))
+
+    def take(self, step, number=0):
+        self.calls.append(("take", step, number))
+        return self._filled.take(step, number)
+
+    def give_back(self):
+        self.calls.append("give back")
+
+    def close(self):
+        self.calls.append("close")
+
+
+def test_batches_are_taken_in_order_and_given_back_when_their_gradient_is_there(
+    make_worker, tiny_images, easgd, initial
+):
+    feed = RecordingFeed(ShardedBatches(tiny_images, 12, 0, 1, 1, iter_size=2))
+    start = WorkerState(3, initial, initial, {"velocity": np.zeros_like(initial)}, {})
+    with make_worker(easgd(), steps=5, iter_size=2, feed=feed, start=start) as worker:
+        worker.run()
+    assert feed.calls == [
+        ("begin", 3),
+        ("take", 3, 0),  # the rehearsal, whose batch is that of the first step
+        *(each for step in (3, 4) for n in (0, 1) for each in (("take", step, n), "give back")),
+        "close",
+    ]
+
+
+def test_a_run_at_its_end_rehearses_its_last_step(make_worker, tiny_images, easgd, initial):
+    """A pool makes no batches beyond that."""
+    feed = RecordingFeed(ShardedBatches(tiny_images, 12, 0, 1, 1))
+    start = WorkerState(5, initial, initial, {"velocity": np.zeros_like(initial)}, {})
+    with make_worker(easgd(), steps=5, feed=feed, start=start) as worker:
+        worker.run()
+    assert feed.calls == [("begin", 4), ("take", 4, 0), "close"]
