@@ -18,6 +18,7 @@ import io
 import mmap
 import os
 import pickle
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, final
@@ -127,10 +128,15 @@ def held_dataset(fd: int) -> Dataset:
 
 @final
 class _Pickler(pickle.Pickler):
-    """Leaves all arrays out, those too that are not contiguous."""
+    """Leaves all arrays out, those too that are not contiguous, and what threads keep."""
 
     def reducer_override(self, value: Any) -> Any:
-        """An array that is not contiguous is written as its contiguous copy."""
+        """An array that is not contiguous is written as its contiguous copy.
+
+        Threads of another process have no memory yet.
+        """
+        if isinstance(value, threading.local):
+            return threading.local, ()
         if isinstance(value, np.ndarray) and not value.flags.forc:
             return np.ascontiguousarray(value).__reduce_ex__(5)
         return NotImplemented
