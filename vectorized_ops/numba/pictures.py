@@ -14,6 +14,7 @@ from typing import Any, final
 import numba
 import numpy as np
 
+from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, FloatArray
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.emit.non_temporal import finish_stores, streamed
@@ -72,6 +73,11 @@ class PicturePass:
     def write(self, pictures: Sequence[Pixels], plan: PicturePlan, out: AnyArray) -> None:
         """Write the images of `pictures` to `out` (n,H,W,C), which is contiguous."""
         check_plan(pictures, plan, out, self._shape)
+        if not out.flags.c_contiguous or out.dtype != np.float32:
+            raise OperationError(
+                f"images were to be written to {out.dtype} with strides {out.strides}: expected "
+                "float32, one value after another"
+            )
         if not pictures:
             return
         pictures = [_in_a_known_layout(picture) for picture in pictures]

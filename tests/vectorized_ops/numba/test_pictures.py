@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import FloatArray, aligned_zeros
 from vectorized_ops.numba import pictures as module
 from vectorized_ops.numba.pictures import PicturePass
@@ -118,3 +119,13 @@ def test_no_pictures_are_no_work() -> None:
     PicturePass((2, 2, 1), np.zeros(1, np.float32), np.ones(1, np.float32)).write(
         [], plan, np.empty((0, 2, 2, 1), np.float32)
     )
+
+
+@pytest.mark.parametrize(
+    "out", [np.empty((1, 2, 4, 1), np.float32)[:, :, ::2], np.empty((1, 2, 2, 1))]
+)
+def test_memory_that_cannot_be_written_in_one_piece_is_refused(out: np.ndarray) -> None:
+    plan = PicturePlan(np.array([[0.0, 0, 2, 2]]), np.zeros(1, np.bool_))
+    made = PicturePass((2, 2, 1), np.zeros(1, np.float32), np.ones(1, np.float32))
+    with pytest.raises(OperationError, match="expected float32, one value after another"):
+        made.write([np.zeros((2, 2, 1), np.uint8)], plan, out)
