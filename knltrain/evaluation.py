@@ -34,12 +34,14 @@ class ClassCounts:
 
     `near` counts images whose class is among the five largest logits; None with no more classes.
     `confusion[c][k]` counts images of class c for which k was found; None with many classes.
+    `names` are those of the classes; () where they are not known.
     """
 
     images: tuple[int, ...]
     right: tuple[int, ...]
     near: int | None
     confusion: tuple[tuple[int, ...], ...] | None
+    names: tuple[str, ...] = ()
 
     @property
     def accuracies(self) -> tuple[float | None, ...]:
@@ -133,11 +135,12 @@ class Evaluator:
         near, *counts = map(int, self._team.all_sum(counting.counts))
         classes = len(self._of_class)
         known = near if classes > NEAREST and not self._several else None
+        names = self._images.source.class_names
         if len(counts) == classes:
-            return ClassCounts(self._of_class, tuple(counts), known, None)
+            return ClassCounts(self._of_class, tuple(counts), known, None, names)
         rows = tuple(tuple(counts[c * classes : (c + 1) * classes]) for c in range(classes))
         right = tuple(row[c] for c, row in enumerate(rows))
-        return ClassCounts(self._of_class, right, known, rows)
+        return ClassCounts(self._of_class, right, known, rows, names)
 
     def _first_non_finite(self, parameters: FloatArray) -> str | None:
         """The layer to blame, if it is one of this worker's images that shows it."""

@@ -38,6 +38,7 @@ _TOLD_OF_TESTS: dict[str, tuple[type, ...]] = {"test_images": (int,), "test_loss
 _BY_CLASS: dict[str, tuple[type, ...]] = {
     "test_top5_accuracy": (float, type(None)),
     "test_class_accuracy": (list, type(None)),
+    "class_names": (list, type(None)),
 }
 """Older runs have no such figures."""
 _PARTS_OF_A_STEP = {
@@ -280,8 +281,10 @@ def _accuracies_besides(result: dict[str, Any]) -> dict[str, str]:
         found["top-5 accuracy"] = f"{100 * top5:.2f} %"
     known = [each for each in by_class or () if isinstance(each, float)]
     if by_class and known:
-        least = min(known)
-        found["least accurate class"] = f"{by_class.index(least)}, {100 * least:.2f} %"
+        least, names = min(known), result.get("class_names") or ()
+        number = by_class.index(least)
+        name = names[number] if len(names) == len(by_class) else number
+        found["least accurate class"] = f"{name}, {100 * least:.2f} %"
     return found
 
 

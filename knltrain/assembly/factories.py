@@ -197,6 +197,12 @@ def random_extent(config: DataConfig) -> Extent:
             "data.name = 'random': expected the size and the number of classes, as data.image = "
             "[224, 224, 3] and data.classes = 1000"
         )
+    height, width, _ = config.image
+    if height * width > config.max_pixels:
+        raise ConfigError(
+            f"data.image = {list(config.image)}: {height:,} x {width:,} pixels, expected at most "
+            f"{config.max_pixels:,} of both multiplied"
+        )
     train, test = config.train_images or TRAIN_IMAGES, config.test_images or TEST_IMAGES
     return Extent(train, test, config.image, held=False)
 

@@ -104,19 +104,26 @@ def read_mean_file(path: Path) -> FloatArray:
     """
     import numpy as np
 
+    from knltrain.data.readers.numpy_files import stored_arrays
     from knltrain.interchange.caffe.means import read_mean
 
     try:
-        found = np.load(path, allow_pickle=False) if path.suffix == ".npy" else read_mean(path)
-    except (OSError, ValueError, NetworkError) as error:
+        found = stored_arrays(path)[0].array() if path.suffix == ".npy" else read_mean(path)
+    except (DataError, NetworkError) as error:
         raise DataError(
             f"data.mean_file: {error}: expected a mean picture, as mean.binaryproto or mean.npy"
         ) from error
     if found.ndim == 3 and found.shape[2] not in (1, 3):
         found = found.transpose(1, 2, 0)
-    if found.ndim != 3 or found.shape[2] not in (1, 3) or not np.isfinite(found).all():
+    if found.ndim != 3 or found.shape[2] not in (1, 3) or found.dtype.kind not in "buif":
         raise DataError(
-            f"data.mean_file: {path} holds an array {found.shape}: expected numbers (height, "
-            "width, channels) or (channels, height, width), of 1 or 3 channels"
+            f"data.mean_file: {path} holds an array {found.dtype} {found.shape}: expected numbers "
+            "(height, width, channels) or (channels, height, width), of 1 or 3 channels"
         )
-    return np.ascontiguousarray(found, np.float32)
+    with np.errstate(over="ignore"):  # of what is refused
+        mean = np.ascontiguousarray(found, np.float32)
+    if not np.isfinite(mean).all():
+        raise DataError(
+            f"data.mean_file: {path} holds values that are not finite: expected a mean picture"
+        )
+    return mean

@@ -72,6 +72,7 @@ def _tell(evaluated: CheckpointEvaluation, as_json: bool) -> None:
         }
         if classes is not None:
             fields["top5_accuracy"] = classes.top5_accuracy
+            fields["class_names"] = classes.names
             fields["class_accuracy"] = classes.accuracies
             fields["confusion"] = classes.confusion
         say(json.dumps(fields))
@@ -90,12 +91,12 @@ def _by_class(classes: ClassCounts) -> Iterator[str]:
         yield f"top-5 accuracy {classes.top5_accuracy:.2%}"
     if len(classes.images) > MOST_ROWS:
         return
-    yield "class  images  accuracy"
-    for number, (images, accuracy) in enumerate(
-        zip(classes.images, classes.accuracies, strict=True)
-    ):
+    names = classes.names or tuple(map(str, range(len(classes.images))))
+    width = max(len("class"), *map(len, names))
+    yield f"{'class':{width}}  images  accuracy"
+    for name, images, accuracy in zip(names, classes.images, classes.accuracies, strict=True):
         told = "-" if accuracy is None else f"{accuracy:.2%}"
-        yield f"{number:5}  {images:6,}  {told:>8}"
+        yield f"{name:>{width}}  {images:6,}  {told:>8}"
 
 
 def _draw(picture: Path, classes: ClassCounts | None, run_folder: Path) -> None:

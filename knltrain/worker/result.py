@@ -28,6 +28,8 @@ class RunResult:
     """Share of the images whose class is among the five most likely; None with no more classes."""
     test_class_accuracy: tuple[float | None, ...] | None
     """By class."""
+    class_names: tuple[str, ...] | None
+    """Of the classes, in the order of their numbers."""
     test_loss: float | None
     test_images: int | None
     images_per_second: float
@@ -66,6 +68,7 @@ def result_of(worker: WorkerView) -> RunResult:
         test_accuracy=found.accuracy if found else None,
         test_top5_accuracy=classes.top5_accuracy if classes else None,
         test_class_accuracy=classes.accuracies if classes else None,
+        class_names=classes.names if classes else None,
         test_loss=found.loss if found else None,
         test_images=found.images if found else None,
         images_per_second=worker.images_done / train_seconds if train_seconds else 0.0,

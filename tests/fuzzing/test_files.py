@@ -72,6 +72,7 @@ RESULT = {
     "test_loss": 0.1,
     "test_top5_accuracy": 0.99,
     "test_class_accuracy": [0.8, None, 0.9],
+    "class_names": ["cat", "dog", "eel"],
 }
 METRICS = (
     b'{"kind": "train", "step": 1, "epoch": 0.5, "loss": 2.0}\n'

@@ -134,6 +134,7 @@ def test_classes_are_counted_alike_by_any_number_of_workers(in_threads, classes,
     order = np.argsort(-logits, axis=1, kind="stable")  # of equal logits the first comes first
     best = order[:, 0]
     assert found.images == tuple(int((labels == c).sum()) for c in range(classes))
+    assert found.names[:2] == ("0", "1")
     assert found.right == tuple(int(((labels == c) & (best == c)).sum()) for c in range(classes))
     near = int((order[:, :5] == labels[:, None]).any(axis=1).sum())
     assert found.near == (near if classes > 5 else None)

@@ -236,12 +236,22 @@ def test_summary_tells_top_5_and_the_least_accurate_class(run_folder):
     lines = summary(run_folder).splitlines()
     assert lines[1].split() == ["top-5", "accuracy", "99.87", "%"]
     assert lines[2].split() == ["least", "accurate", "class", "2,", "50.00", "%"]
-    unknown = dict.fromkeys(figures)
+    names = {"class_names": ["ant", "bee", "cow", "dog"]}
+    (run_folder / "result.json").write_text(json.dumps({**RESULT, **figures, **names}))
+    assert summary(run_folder).splitlines()[2].split() == [
+        *lines[2].split()[:3],
+        "cow,",
+        "50.00",
+        "%",
+    ]
+    unknown = dict.fromkeys((*figures, "class_names"))
     (run_folder / "result.json").write_text(json.dumps({**RESULT, **unknown}))
     assert "class" not in summary(run_folder)
 
 
-@pytest.mark.parametrize("figures", [{"test_top5_accuracy": "x"}, {"test_class_accuracy": 3}])
+@pytest.mark.parametrize(
+    "figures", [{"test_top5_accuracy": "x"}, {"test_class_accuracy": 3}, {"class_names": "cat"}]
+)
 def test_figures_by_class_that_no_run_writes_are_refused(run_folder, figures):
     (run_folder / "result.json").write_text(json.dumps({**RESULT, **figures}))
     with pytest.raises(RunFolderError, match="expected what a run writes"):

@@ -60,8 +60,19 @@ def normalisation_of(
             f"data.mean_file has {mean_picture.shape[2]} channels, the pictures have {channels}: "
             "expected the same"
         )
-    scale = (1 / np.array(spread)).astype(np.float32)
-    return Normalisation(np.array(means, np.float32), scale, mean_picture)
+    with np.errstate(over="ignore", under="ignore"):  # of what is refused
+        found, scale = np.array(means).astype(np.float32), (1 / np.array(spread)).astype(np.float32)
+    if not np.isfinite(found).all():
+        raise _too_large_or_small("mean", means)
+    if not np.isfinite(scale).all() or not scale.all():
+        raise _too_large_or_small("deviation", spread)
+    return Normalisation(found, scale, mean_picture)
+
+
+def _too_large_or_small(key: str, numbers: tuple[float, ...]) -> ConfigError:
+    return ConfigError(
+        f"data.{key} = {list(numbers)}: expected numbers for values of 0 to 255, such as 127.5"
+    )
 
 
 def _numbers(

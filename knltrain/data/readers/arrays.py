@@ -40,11 +40,13 @@ def array_source(
     pixels = _nhwc(images, where, layout)
     if channel_order == "bgr" and pixels.shape[-1] == 3:
         pixels = pixels[..., ::-1]
-    if len(images) != len(labels):
-        raise DataError(
-            f"{where}: {len(images)} images, but {len(labels)} labels: expected a label for each"
-        )
     found = as_labels(labels, where, first_label)
+    if len(images) != len(found):
+        raise DataError(
+            f"{where}: {len(images)} images, but {len(found)} labels: expected a label for each"
+        )
+    if not len(images):
+        raise DataError(f"{where}: there are no images: expected at least one")
     return ArraySource(pixels, found, class_names, contents_of(pixels, found), where)
 
 

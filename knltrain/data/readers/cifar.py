@@ -115,14 +115,19 @@ def _one_file(form: _Form, path: Path, label: str) -> tuple[Pixels, npt.NDArray[
 def _pickled(path: Path, label: str) -> tuple[Pixels, npt.NDArray[Any]]:
     found = read_array_pickle(path)
     data, labels = found.get("data"), found.get(label)
-    if not isinstance(data, np.ndarray) or labels is None:
+    if not isinstance(data, np.ndarray) or not isinstance(labels, list | np.ndarray):
         raise DataError(
             f"{path}: holds {', '.join(found) or 'nothing'}: expected data and {label}, as in "
             "CIFAR's version for Python"
         )
     if data.ndim != 2 or data.shape[1] != _PIXELS:
         raise DataError(f"{path}: data have shape {data.shape}: expected (N, {_PIXELS})")
-    return data.reshape(-1, *_SHAPE), np.asarray(labels)
+    return data.reshape(-1, *_SHAPE), np.asarray(labels, None if _are_scalars(labels) else object)
+
+
+def _are_scalars(values: list[Any] | npt.NDArray[Any]) -> bool:
+    """Whether none of the values has values of its own, so that they make an array."""
+    return not any(isinstance(each, list | tuple | dict | set) for each in values)
 
 
 def _class_names(form: _Form, folder: Path, label: str) -> tuple[str, ...]:

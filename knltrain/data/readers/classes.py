@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,9 @@ from knltrain.data.readers.labels import as_labels
 from knltrain.data.readers.texts import shown
 from knltrain.errors import DataError, unknown_name
 from knltrain.files.durable import reason_of
+
+if TYPE_CHECKING:
+    from knltrain.data.readers.files import DataFiles
 
 CLASSES_FILE: Final = "classes.txt"
 """Below `data.root`, the names of the classes, unless the user names another file."""
@@ -61,21 +64,44 @@ def sorted_names(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(map(shown, texts)))
 
 
+def classes_by_name(
+    files: DataFiles,
+    texts: Sequence[str],
+    codes: Codes,
+    training: Callable[[], Sequence[str]],
+    where: Callable[[int], str],
+    *,
+    may_count: bool = True,
+) -> tuple[Codes, tuple[str, ...]]:
+    """The numbers of classes int64 (n,) of a half, and their names; () where labels are numbers.
+
+    Picture i has label texts[codes[i]], which stand once. Names are those of the user's file; else
+    `training` gives the labels of the training half, which are names unless all are numbers and
+    they `may_count`. `where` says where the label of picture i stands. Raises DataError.
+    """
+    names = given = files.class_names()
+    if not given:
+        known = training()
+        names = () if may_count and are_numbers(known) else sorted_names(known)
+    counts = bool(given) or not names
+    return numbered_labels(texts, codes, names, files.first_label if counts else None, where), names
+
+
 def numbered_labels(
     texts: Sequence[str],
     codes: Codes,
     names: Sequence[str],
-    first_label: int,
+    first_label: int | None,
     where: Callable[[int], str],
 ) -> Codes:
     """The numbers of classes int64 (n,): picture i has label texts[codes[i]], which stand once.
 
     They are places in `names`, unless all texts are numbers and none of them is a name: these count
-    from `first_label`. `where` says where the label of picture i stands. Raises DataError for
-    labels that are no class.
+    from `first_label`; None: there are no such. `where` says where the label of picture i stands.
+    Raises DataError for labels that are no class.
     """
     places = {name: place for place, name in enumerate(names)}
-    if are_numbers(texts) and not any(text in places for text in texts):
+    if first_label is not None and are_numbers(texts) and not any(text in places for text in texts):
         return np.asarray(
             as_labels(
                 np.array([int(text) for text in texts], np.int64)[codes], where(0), first_label
@@ -90,6 +116,8 @@ def numbered_labels(
 
 
 def _unknown(name: str, names: Sequence[str]) -> str:
+    if not names:
+        return f"label '{name}': expected a whole number, as all labels for training are"
     if len(names) <= _LISTED_AT_MOST:
         return unknown_name("class", name, names)
     return f"unknown class '{name}': expected one of the {len(names):,} that are known"

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from knltrain.data.encoded import EncodedSource
-from knltrain.data.readers.classes import numbered_labels, sorted_names
+from knltrain.data.readers.classes import classes_by_name
 from knltrain.data.readers.encoded_half import encoded_half
 from knltrain.data.readers.files import DataFiles, HalfName, check_folder
 from knltrain.data.readers.folder_scan import FolderScan, folders_in, scan_folder
@@ -32,9 +32,15 @@ def open_folder(files: DataFiles, half: HalfName) -> EncodedSource | None:
         return None
     train = folder if half == "train" else _folder(files, "train")
     assert train is not None
-    names = files.class_names() or sorted_names(_scan(files, train).classes)
     scan = _scan(files, folder)
-    labels = numbered_labels(scan.classes, scan.codes, names, files.first_label, scan.class_folder)
+    labels, names = classes_by_name(
+        files,
+        scan.classes,
+        scan.codes,
+        lambda: scan.classes if half == "train" else _scan(files, train).classes,
+        scan.class_folder,
+        may_count=False,
+    )
     turns = np.lexsort(
         (scan.codes, np.arange(len(labels)) - np.searchsorted(scan.codes, scan.codes))
     )

@@ -87,7 +87,8 @@ def _check_labels(name: str, source: ImageSource, files: DataFiles) -> None:
             f"{source.picture_name(0)}: labels count from 1 to {classes}, the number of classes: "
             f"set data.first_label = {files.first_label + 1}"
         )
-    check_labels(labels.astype(np.int64), classes, source.picture_name(0))
+    wrong = (labels < 0) | (labels >= classes)
+    check_labels(labels.astype(np.int64), classes, source.picture_name(int(wrong.argmax())))
 
 
 def _split(source: ImageSource, share: float) -> tuple[ImageSource, ImageSource]:

@@ -72,7 +72,7 @@ def _opened(path: Path, files: DataFiles) -> ImageSource:
                     f"{path}: holds {told or 'no arrays'}: expected data (N, C, H, W) and {label}; "
                     "data.label names other labels"
                 )
-            images, labels = _pixels(path, kept["data"]), np.asarray(kept[label][:])
+            images, labels = _pixels(path, kept["data"]), np.asarray(kept[label][()])
     except DataError:
         raise
     except (OSError, RuntimeError, KeyError, ValueError) as error:

@@ -21,6 +21,13 @@ def as_labels(values: npt.NDArray[Any], where: str, first_label: int = 0) -> Lab
     for what is neither.
     """
     if values.ndim == 2 and values.shape[1] > 1 and values.dtype.kind in "buif":
+        wrong = ~np.isfinite(values).all(axis=1)
+        if wrong.any():
+            index = int(wrong.argmax())
+            raise DataError(
+                f"{where}: targets at index {index} are {values[index].tolist()}: expected finite "
+                f"numbers ({int(wrong.sum())} of {len(values)} are wrong)"
+            )
         return np.ascontiguousarray(values, np.float32)
     if values.ndim not in (1, 2) or values.dtype.kind not in "buif":
         raise DataError(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from stat import S_ISREG
 from typing import Final, final
 
 import numpy as np
 
 from knltrain.data.encoded import EncodedSource
-from knltrain.data.readers.classes import are_numbers, numbered_labels, sorted_names
+from knltrain.data.readers.classes import classes_by_name
 from knltrain.data.readers.encoded_half import encoded_half
 from knltrain.data.readers.files import DataFiles, HalfName
 from knltrain.data.readers.index import SETTLED_SECONDS, Arrays, load_index, save_index
@@ -36,12 +37,13 @@ def open_list(files: DataFiles, half: HalfName) -> EncodedSource | None:
     found = _Listed.of(files, half)
     if found is None:
         return None
-    names = files.class_names()
-    if not names:
+
+    def training() -> list[str]:
         train = found if half == "train" else _Listed.of(files, "train")
         assert train is not None
-        names = () if are_numbers(train.labels) else sorted_names(train.labels)
-    labels = numbered_labels(found.labels, found.codes, names, files.first_label, found.place)
+        return train.labels
+
+    labels, names = classes_by_name(files, found.labels, found.codes, training, found.place)
     return encoded_half(found.pictures, labels, names, files, found.pictures.listed())
 
 
@@ -108,8 +110,8 @@ def _read(root: Path, paths: list[Path]) -> Arrays:
         row = sizes.index(-1)
         number, line = lines[row]
         raise DataError(
-            f"{paths[number]}, line {line}: {root / names[row]} is not there ({sizes.count(-1):,} "
-            f"of {len(sizes):,} are not): expected paths below data.root = '{root}'"
+            f"{paths[number]}, line {line}: {root / names[row]} is no file ({sizes.count(-1):,} "
+            f"of {len(sizes):,} are none): expected paths below data.root = '{root}'"
         )
     kept, texts = Texts.of(names), Texts.of(labels)
     return {
@@ -142,11 +144,12 @@ def _parted(text: str, place: str) -> tuple[str, str]:
 
 
 def _size(path: Path) -> int:
-    """Bytes of a file; -1 if there is none."""
+    """Bytes of a file; -1 if there is none, or it is something else, such as a folder."""
     try:
-        return path.stat().st_size
+        state = path.stat()
     except (OSError, ValueError):
         return -1
+    return state.st_size if S_ISREG(state.st_mode) else -1
 
 
 def _unreadable(path: Path, error: OSError) -> DataError:

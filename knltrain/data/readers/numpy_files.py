@@ -63,7 +63,9 @@ class StoredArray:
     def array(self) -> npt.NDArray[Any]:
         """Its values, mapped unless they are compressed."""
         order = "F" if self.fortran else "C"
-        if self.begin is not None and 0 not in self.shape:
+        if 0 in self.shape:
+            return np.empty(self.shape, self.dtype)
+        if self.begin is not None:
             return np.memmap(self.path, self.dtype, "r", self.begin, self.shape, order)  # type: ignore[call-overload, no-any-return]
         count = int(np.prod(self.shape, dtype=object))
         check_room(count * self.dtype.itemsize, self.path)

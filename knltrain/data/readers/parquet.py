@@ -113,7 +113,11 @@ def _label_column(
     path: Path, schema: Any, features: dict[str, dict[str, Any]], wanted: str | None
 ) -> str:
     """The column that `data.label` names, or the only one of classes, or `label`."""
-    classes = [name for name, each in features.items() if each.get("_type") == "ClassLabel"]
+    classes = [
+        name
+        for name, each in features.items()
+        if each.get("_type") == "ClassLabel" and name in schema.names
+    ]
     known = classes or [name for name in ("label", "labels") if name in schema.names]
     if wanted is not None and wanted not in schema.names:
         known = []

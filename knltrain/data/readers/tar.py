@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from knltrain.data.encoded import EncodedPictures, EncodedSource
 from knltrain.data.readers.braces import expanded
-from knltrain.data.readers.classes import are_numbers, numbered_labels, sorted_names
+from knltrain.data.readers.classes import classes_by_name
 from knltrain.data.readers.encoded_half import digest_of, encoded_half
 from knltrain.data.readers.files import DataFiles, HalfName
 from knltrain.data.readers.index import SETTLED_SECONDS, Arrays, load_index, save_index
@@ -40,14 +40,13 @@ def open_tar(files: DataFiles, half: HalfName) -> EncodedSource | None:
     found = TarPictures.of(files, half)
     if found is None:
         return None
-    texts, codes = found.labels()
-    names = files.class_names()
-    if not names:
+
+    def training() -> list[str]:
         train = found if half == "train" else TarPictures.of(files, "train")
         assert train is not None
-        known, _ = train.labels()
-        names = () if are_numbers(known) else sorted_names(known)
-    labels = numbered_labels(texts, codes, names, files.first_label, found.name)
+        return train.labels()[0]
+
+    labels, names = classes_by_name(files, *found.labels(), training, found.name)
     source = encoded_half(found, labels, names, files, found.listed())
     source.notes = found.notes
     return source

@@ -157,8 +157,11 @@ class ShardScan:
             text = os.fsdecode(file.read(member.size)).strip()
             try:
                 found = _label_in_json(text) if suffix == "json" else text
-            except ValueError as error:
-                raise DataError(f"{self.path}: '{key}.json' is no JSON ({error})") from error
+            except (ValueError, RecursionError) as error:
+                raise DataError(
+                    f"{self.path}: '{key}.json' is no JSON ({error}): expected a label, or "
+                    f"a field {', '.join(_JSON_FIELDS)}; pack it anew"
+                ) from error
             if found:
                 return found
         return ""

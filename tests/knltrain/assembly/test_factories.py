@@ -114,6 +114,8 @@ def test_random_pictures_have_the_size_that_is_asked_for(config):
     assert (len(halves.train), len(halves.test)) == (1_281_167, 50_000)
     with pytest.raises(ConfigError, match=r"data.image = \[224, 224, 3\] and data.classes = 1000"):
         image_shape_of(config(data__name="random"))
+    with pytest.raises(ConfigError, match=r"100,000 x 1,000 pixels, expected at most 89,478,485"):
+        image_shape_of(config(**(own | {"data__image": (100_000, 1000, 1)})))
 
 
 def test_keys_that_a_data_set_does_not_read_are_refused(config):

@@ -91,8 +91,21 @@ def test_mean_files_are_read_in_either_order(tmp_path: Path, shape: tuple[int, .
 
 def test_files_without_a_mean_picture_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "mean.npy", np.zeros((4, 5)))
-    with pytest.raises(DataError, match=r"mean\.npy holds an array \(4, 5\): expected numbers"):
+    with pytest.raises(DataError, match=r"mean\.npy holds an array float64 \(4, 5\): expected num"):
         read_mean_file(tmp_path / "mean.npy")
+    for wrong in (np.full((3, 4, 5), "a"), np.ones((3, 4, 5), complex)):
+        np.save(tmp_path / "mean.npy", wrong)
+        with pytest.raises(DataError, match=r"mean\.npy holds an array .*: expected numbers"):
+            read_mean_file(tmp_path / "mean.npy")
+    for value in (np.nan, 1e300):  # which float32 does not hold
+        np.save(tmp_path / "mean.npy", np.full((3, 4, 5), value))
+        with pytest.raises(DataError, match=r"mean\.npy holds values that are not finite"):
+            read_mean_file(tmp_path / "mean.npy")
+    np.savez(tmp_path / "a.npz", mean=np.ones((3, 4, 5)))
+    for content in (b"", (tmp_path / "a.npz").read_bytes()):
+        (tmp_path / "mean.npy").write_bytes(content)
+        with pytest.raises(DataError, match=r"data\.mean_file: .*mean\.npy.*expected a mean pic"):
+            read_mean_file(tmp_path / "mean.npy")
     for name in ("none.npy", "none.binaryproto"):
         with pytest.raises(DataError, match=rf"data\.mean_file: .*{name}.*expected a mean picture"):
             read_mean_file(tmp_path / name)

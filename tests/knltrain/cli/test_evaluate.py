@@ -90,6 +90,19 @@ def test_few_classes_are_told_one_by_one(
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_classes_are_told_by_their_names(
+    invoke: Invoke, evaluated: Callable[[ClassCounts], None], tmp_path: Path
+) -> None:
+    evaluated(ClassCounts((3, 0), (2, 0), None, None, ("cat", "long-eared owl")))
+    assert invoke("evaluate", str(tmp_path)).output.splitlines()[1:] == [
+        "class           images  accuracy",
+        "           cat       3    66.67%",
+        "long-eared owl       0         -",
+    ]
+    found = json.loads(invoke("evaluate", str(tmp_path), "--json").output)
+    assert found["class_names"] == ["cat", "long-eared owl"]
+
+
 def test_of_many_classes_the_nearest_are_told(
     invoke: Invoke, evaluated: Callable[[ClassCounts], None], tmp_path: Path
 ) -> None:

@@ -62,7 +62,7 @@ def test_rank_0_writes_the_result_with_its_facts(make_worker, tmp_path, easgd):
 @final
 class EvaluatesByClass(Observer):
     def __init__(self, confusion):
-        self.counts = ClassCounts((3, 1), (2, 1), None, confusion)
+        self.counts = ClassCounts((3, 1), (2, 1), None, confusion, ("cat", "dog"))
 
     def started(self, worker):
         worker.evaluated(Evaluation(0.75, 1.0, 4, self.counts))
@@ -77,6 +77,7 @@ def test_result_has_the_accuracy_of_each_class_and_few_classes_their_confusion(
         make_worker(easgd(), observers=observers).run()
         result = json.loads((tmp_path / name / "result.json").read_text())
         assert result["test_class_accuracy"] == [2 / 3, 1.0]
+        assert result["class_names"] == ["cat", "dog"]
         assert result["test_top5_accuracy"] is None
     assert (tmp_path / "few/confusion.csv").read_text() == "2,1\n0,1\n"
     assert not (tmp_path / "many/confusion.csv").exists()

@@ -53,6 +53,12 @@ def test_what_does_not_fit_the_pictures_is_refused(source: ArraySource) -> None:
         normalisation_of(grey, 0.0, "imagenet")
     with pytest.raises(DataError, match=r"data\.mean_file has 1 channels, the pictures have 3"):
         normalisation_of(source, "training", 1.0, np.zeros((4, 5, 1), np.float32))
+    for mean in (1e300, -1e300):
+        with pytest.raises(ConfigError, match=r"data\.mean = \[-?1e\+300, .*of 0 to 255"):
+            normalisation_of(source, mean, 1.0)
+    for deviation in (1e-45, 1e-300, 1e300):  # of which 1 / them is infinite or 0 in float32
+        with pytest.raises(ConfigError, match=r"data\.deviation = \[1e.*of 0 to 255"):
+            normalisation_of(source, 0.0, (1.0, 1.0, deviation)[::-1])
     constant = source_of(np.full((2, 3, 3, 1), 7, np.uint8), np.arange(2))
     with pytest.raises(DataError, match=r"all pixels of the training images are 7\.0"):
         normalisation_of(constant, "training", 1.0)

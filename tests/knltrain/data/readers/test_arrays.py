@@ -37,12 +37,17 @@ def test_grey_arrays_need_no_axis_of_channels() -> None:
         (np.zeros((2, 0, 5), np.uint8), 2, "at least one pixel"),
         (np.zeros((2, 25), np.uint8), 2, r"shape \(2, 25\)"),
         (np.zeros((2, 5, 5), np.uint8), 3, "2 images, but 3 labels"),
-        (np.zeros((0, 5, 5), np.uint8), 0, "there are no images"),
+        (np.zeros((0, 5, 5), np.uint8), 0, "here: there are no images"),
     ],
 )
 def test_other_arrays_are_refused(images: np.ndarray, labels: int, message: str) -> None:
     with pytest.raises(DataError, match=message):
         array_source(images, np.zeros(labels, np.int64), "here")
+
+
+def test_labels_without_a_length_are_refused() -> None:
+    with pytest.raises(DataError, match=r"here: labels have shape \(\)"):
+        array_source(np.zeros((2, 5, 5), np.uint8), np.array(3), "here")
 
 
 def test_floats_that_were_bytes_become_bytes() -> None:

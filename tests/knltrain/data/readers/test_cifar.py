@@ -29,6 +29,10 @@ def pickled(planes: np.ndarray, **labels: np.ndarray) -> bytes:
     return pickle.dumps({b"data": planes.reshape(len(planes), -1), **lists}, 2)
 
 
+def with_labels(labels: object) -> bytes:
+    return pickle.dumps({b"data": pictures(2)[0].reshape(2, -1), b"labels": labels}, 2)
+
+
 def check(source, planes: np.ndarray, labels: np.ndarray) -> None:
     assert source.labels.tolist() == labels.tolist()
     found = [source.picture(row) for row in range(len(source))]
@@ -100,6 +104,10 @@ def test_cifar100_has_two_kinds_of_labels(tmp_path: Path) -> None:
         (pickled(pictures(2)[0]), "data_batch_1: holds data: expected data and labels"),
         (pickled(np.zeros((2, 5), np.uint8), labels=np.zeros(2)), r"data have shape \(2, 5\)"),
         (pickled(pictures(2)[0], labels=np.zeros(3, int)), "2 images, but 3 labels"),
+        (with_labels({1: 2}), "holds data, labels: expected data and labels"),
+        (with_labels("abc"), "holds data, labels: expected data and labels"),
+        (with_labels([1, [2, 3]]), r"labels have shape \(2,\) and type object"),
+        (with_labels([[1], [2, 3]]), r"labels have shape \(2,\) and type object"),
     ],
 )
 def test_damaged_files_are_named(tmp_path: Path, content: bytes, message: str) -> None:

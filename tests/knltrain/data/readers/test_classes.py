@@ -7,7 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knltrain.data.readers.classes import class_names_in, numbered_labels, sorted_names
+from knltrain.data.readers.classes import (
+    class_names_in,
+    classes_by_name,
+    numbered_labels,
+    sorted_names,
+)
+from knltrain.data.readers.files import DataFiles
 from knltrain.errors import DataError
 
 CODES = np.array([1, 0, 1, 2])
@@ -39,6 +45,30 @@ def test_an_unknown_name_is_told_with_its_place() -> None:
     many = ("dog", "cat", *map(str, range(50)))
     with pytest.raises(DataError, match="line 4: unknown class 'cow': expected one of the 52"):
         labels(["dog", "cat", "cow"], many)
+
+
+def test_numbers_are_no_places_in_names_that_files_have_of_the_training_half(
+    tmp_path: Path,
+) -> None:
+    def of(texts: list[str], training: list[str], **settings: bool) -> list[int]:
+        given = DataFiles(tmp_path), texts, CODES, lambda: training
+        found, names = classes_by_name(*given, lambda row: f"line {row + 1}", **settings)
+        assert not names or names == tuple(sorted(training))
+        return found.tolist()
+
+    assert of(["2", "1", "0"], ["0", "1", "2"]) == [1, 2, 1, 0]
+    assert of(["b", "a", "c"], ["a", "b", "c"]) == [0, 1, 0, 2]
+    with pytest.raises(DataError, match="line 2: unknown class '0': expected one of 'cat', 'dog'"):
+        of(["0", "1", "1"], ["dog", "cat"])
+    with pytest.raises(DataError, match="line 2: unknown class '7'"):
+        of(["7", "7", "7"], ["0", "1", "10"], may_count=False)
+    with pytest.raises(DataError, match="line 2: label 'cat': expected a whole number"):
+        of(["cat", "1", "0"], ["0", "1"])
+    (tmp_path / "classes.txt").write_text("dog\ncat\n", encoding="utf-8")
+    (found, names) = classes_by_name(
+        DataFiles(tmp_path), ["1", "0"], CODES[:3], list, str, may_count=False
+    )
+    assert (found.tolist(), names) == ([0, 1, 0], ("dog", "cat"))
 
 
 def test_names_are_read_from_a_file(tmp_path: Path) -> None:

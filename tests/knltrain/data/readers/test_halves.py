@@ -78,7 +78,7 @@ def test_a_missing_test_half_is_told_with_the_ways_out() -> None:
     ("train", "test", "message"),
     [
         (source([0, 1], ("a", "b")), source([0], ("b", "a")), "'a', 'b' for training, 'b', 'a'"),
-        (source([0, 2], ("a", "b")), source([0]), "here, image 0: label 2 at index 1 .* 0 to 1"),
+        (source([0, 2], ("a", "b")), source([0]), "here, image 1: label 2 at index 1 .* 0 to 1"),
         (source([1, 2], ("a", "b")), source([1]), "from 1 to 2, .*set data.first_label = 1"),
         (source([0, 1]), source([0], side=5), r"\(4, 4, 1\), of the test half: \(5, 5, 1\)"),
     ],

@@ -80,6 +80,12 @@ def test_the_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="needs files of Caffe in ../shared/data/caffe")
+def test_a_single_label_is_told_as_one(tmp_path: Path) -> None:
+    write(tmp_path / "train.h5", data=planar(pictures(2)[0]), label=np.int64(3))
+    with pytest.raises(DataError, match=r"train.h5: labels have shape \(\)"):
+        open_hdf5(DataFiles(tmp_path), "train")
+
+
 @pytest.mark.parametrize(
     ("name", "label", "message"),
     [

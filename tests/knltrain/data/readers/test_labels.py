@@ -52,6 +52,12 @@ def test_other_labels_are_refused_with_their_place(
         as_labels(np.array(values), "here", first)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_targets_that_are_no_numbers_are_refused_with_their_place(value: float) -> None:
+    with pytest.raises(DataError, match=r"here: targets at index 1 are .*\(1 of 2 are wrong\)"):
+        as_labels(np.array([[0, 1], [value, 0]], np.float32), "here")
+
+
 def test_classes_are_counted_over_both_halves() -> None:
     classes = np.array([0, 2, 2]), np.array([4])
     assert classes_of(*classes) == 5

@@ -58,8 +58,10 @@ def test_a_file_of_names_is_heeded(tmp_path: Path) -> None:
     assert found.test.class_names == ("cat", "dog", "cow")
     with pytest.raises(DataError, match=r"val.txt, line 1: unknown class 'crow'"):
         halves(tmp_path, "a.jpg cow\nb c.jpg cat\n", "a.jpg crow", class_names_file="names")
-    with pytest.raises(DataError, match=r"label 3 at index 0 is out of range: expected 0 to 2"):
-        halves(tmp_path, "a.jpg 3\nb c.jpg 0\n", class_names_file="names")
+    with pytest.raises(
+        DataError, match=r"b c.jpg: label 3 at index 1 is out of range: expected 0 to 2"
+    ):
+        halves(tmp_path, "a.jpg 0\nb c.jpg 3\n", class_names_file="names")
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,8 @@ def test_a_file_of_names_is_heeded(tmp_path: Path) -> None:
         ("a.jpg,0\n", r"line 1: 'a.jpg,0' has no label after a space: expected .*cats/001.jpg 0"),
         ("a.jpg 0\n\nb c.jpg 1\n", r"line 2: '' has no label"),
         ("\n \n", r"train.txt: is empty"),
-        ("a.jpg 0\nx.jpg 1\ny.jpg 1\n", r"line 2: .*/x.jpg is not there \(2 of 3 are not\)"),
+        ("a.jpg 0\nx.jpg 1\ny.jpg 1\n", r"line 2: .*/x.jpg is no file \(2 of 3 are none\)"),
+        ("a.jpg 0\n. 1\n", r"line 2: .* is no file \(1 of 2 are none\)"),
         ("a.jpg 0\nb c.jpg -1\n", r"label -1 at index 1 is no class"),
     ],
 )

@@ -133,3 +133,15 @@ def test_encrypted_and_unknown_archives_are_refused(tmp_path: Path) -> None:
         path.write_bytes(damaged)
         with pytest.raises(DataError, match="no whole file of NumPy's"):
             open_numpy(DataFiles(tmp_path), "train")
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz"])
+def test_arrays_without_images_are_told_as_such(tmp_path: Path, ending: str) -> None:
+    images, labels = np.zeros((0, 5, 6), np.uint8), np.zeros(0, int)
+    if ending == "npz":
+        np.savez(tmp_path / "a.npz", images=images, labels=labels)
+    else:
+        np.save(tmp_path / "train_images.npy", images)
+        np.save(tmp_path / "train_labels.npy", labels)
+    with pytest.raises(DataError, match=rf"{ending}: there are no images"):
+        open_numpy(DataFiles(tmp_path), "train")

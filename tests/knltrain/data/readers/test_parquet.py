@@ -76,6 +76,17 @@ def test_one_of_several_labels_is_to_be_named(tmp_path: Path) -> None:
     assert source.labels.tolist() == [1, 0, 1, 0]
 
 
+def test_metadata_may_tell_of_columns_that_are_gone(tmp_path: Path) -> None:
+    pixels, labels = pictures(4)
+    path = tmp_path / "train.parquet"
+    write(path, pixels, labels, NAMES, coarse=[1, 0, 1, 0])
+    pq.write_table(pq.read_table(path).drop_columns(["coarse"]), path)
+    assert open_parquet(DataFiles(tmp_path), "train").labels.tolist() == labels.tolist()
+    pq.write_table(pq.read_table(path).drop_columns(["label"]), path)
+    with pytest.raises(DataError, match="has columns img: expected one with labels"):
+        open_parquet(DataFiles(tmp_path), "train")
+
+
 def test_a_row_without_a_picture_is_broken(tmp_path: Path) -> None:
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     rows = pa.array([{"bytes": None, "path": "a.png"}, None, {"bytes": b"xy", "path": ""}], kind)

@@ -115,6 +115,7 @@ def test_names_that_leave_the_shard_are_refused(name: str, tmp_path: Path) -> No
         ([("1.jpg", b""), ("1.JPG", b"")], "sample '1' has two files .jpg"),
         ([("1.jpg", b""), ("1.png", b"")], "sample '1' has several pictures, .jpg and .png"),
         ([("1.jpg", b""), ("1.json", b"{")], "'1.json' is no JSON"),
+        ([("1.jpg", b""), ("1.json", b"[" * 100_000)], "'1.json' is no JSON"),
     ],
 )
 def test_samples_that_are_not_one_picture_are_refused(
