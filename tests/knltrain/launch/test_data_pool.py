@@ -54,15 +54,15 @@ AHEAD = "placement.data_cores=1"
 HINDRANCE = """
 import os
 if "KNLTRAIN_DATA_POOL" in os.environ:
-    from knltrain.data import standardising
+    from knltrain.data.augmentation.augmenting import Augmenting
     from knltrain.errors import BrokenPicture
     import time
-    write, seen = standardising.Standardising.write, []
+    write, seen = Augmenting.write, []
     def hindered(self, source, rows, draws, out):
         seen.append(rows)
         write(self, source, rows, draws, out)
         {hindrance}
-    standardising.Standardising.write = hindered
+    Augmenting.write = hindered
 """
 
 
