@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from knltrain.communication.internode.collective import NodeCollective
     from knltrain.communication.internode.wire.formats import WireKernels
     from knltrain.communication.internode.wire.wire_format import WireFormat
-    from knltrain.data.augmentation.augmenting import MakesPass
+    from knltrain.data.augmentation.augmenting import MakesPass, PixelPass
     from knltrain.data.dataset import Halves
     from knltrain.data.extent import Extent
     from knltrain.exchange.rules.averaged_center import AverageKernels
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from knltrain.optimizers.lars import LARSKernel
     from knltrain.optimizers.layerwise import SingleProcessReducer
     from knltrain.optimizers.sgd import SGDKernel
+    from knltrain.vectors import FloatArray
 
 TOP_SHARE = 0.01
 """The share of values that top_k sends, where `exchange.wire_top_share` is left out."""
@@ -75,10 +76,16 @@ class Kernels:
         """Steps of AdaGrad, RMSProp, AdaDelta and Adam."""
         return cast("AdaptiveKernels", self._module("adaptive"))
 
-    @property
-    def picture_pass(self) -> MakesPass:
-        """Passes from pictures to images."""
-        return cast("MakesPass", self._module("pictures").PicturePass)
+    def picture_pass(
+        self,
+        image_shape: tuple[int, int, int],
+        mean: FloatArray,
+        scale: FloatArray,
+        mean_picture: FloatArray | None = None,
+    ) -> PixelPass:
+        """A pass from pictures to images."""
+        made = cast("MakesPass", self._module("pictures").PicturePass)
+        return made(image_shape, mean, scale, mean_picture)
 
     @property
     def elastic(self) -> ElasticKernels:

@@ -202,7 +202,7 @@ def _extent_of(halves: Halves, side: int | None) -> Extent:
     if shape is None:
         height, width = (side, side) if side else train.size()
         shape = (height, width, train.channels)
-    is_held = bool(train.held_bytes or test.held_bytes)
+    is_held = bool(train.held_bytes and test.held_bytes)  # else no copies are made of them
     return Extent(len(train), len(test), shape, train.labels.shape[1:], held=is_held)
 
 

@@ -76,9 +76,7 @@ class BatchPool:
                 while not self._ended:
                     self._fill_one()
         except BaseException as error:  # noqa: BLE001  (whatever it is, the run must hear of it)
-            with self._lock:
-                self._error = self._error or error
-            self._ended = True
+            self._take_error(error, None)
 
     def _fill_one(self) -> None:
         with self._lock:
@@ -89,10 +87,17 @@ class BatchPool:
         worker, number = found
         try:
             self._fills[worker](number, self._ring.batch(worker, number))
-        except BaseException:
-            self.failed_at = self.failed_at or found
+        except BaseException as error:
+            self._take_error(error, found)
             raise
         self._ring.put(worker, number)
+
+    def _take_error(self, error: BaseException, failed_at: tuple[int, int] | None) -> None:
+        """Keep the first error of all threads, and the batch that it belongs to."""
+        with self._lock:
+            if self._error is None:
+                self._error, self.failed_at = error, failed_at
+        self._ended = True
 
     def _is_over(self) -> bool:
         """Whether the run is aborted, or all workers have left."""

@@ -127,6 +127,8 @@ def _flat(array: AnyArray | None, empty: AnyArray = _NOTHING) -> AnyArray:
 def _facts_of(pictures: Sequence[Pixels]) -> tuple[Sequence[Pixels], Any]:
     """The facts int64 (n,_FACTS) of pictures, and what holds their memory: they or copies."""
     if isinstance(pictures, PicturesOf) and _is_known(pictures[0]):
+        if pictures.rows.min() < 0 or pictures.rows.max() >= len(pictures.pixels):
+            raise IndexError(f"pictures {pictures.rows} of {len(pictures.pixels)}")
         facts = np.tile(np.array(_facts(pictures.pixels[0]), np.int64), (len(pictures), 1))
         facts[:, 0] += pictures.rows * pictures.pixels.strides[0]
         return pictures, facts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Protocol, final
 
 import numpy as np
@@ -17,7 +18,7 @@ from knltrain.data.source import ImageSource, Pixels, Rows
 from knltrain.errors import DataError
 from knltrain.vectors import FloatArray
 from vectorized_ops.pictures import PicturesOf
-from vectorized_ops.reference.pictures import PicturePlan
+from vectorized_ops.reference.pictures import PicturePlan, check_pass
 
 FLIP = 16
 """What is decided here; see `RandomWords`."""
@@ -50,7 +51,8 @@ class MakesPass(Protocol):
 class Augmenting(Preprocessing):
     """Images of `image_shape` (H,W,C) by a recipe and a normalisation.
 
-    `makes_pass` is the implementation of `vectorized_ops.reference.pictures.PicturePass`. With
+    `makes_pass` is the implementation of `vectorized_ops.reference.pictures.PicturePass`, called
+    when the first images are written: who only hands a data set on needs no compiler. With
     `reverses` the channels are blue, green, red. Raises DataError for a mean picture that does not
     fit the recipe.
     """
@@ -65,10 +67,11 @@ class Augmenting(Preprocessing):
     ) -> None:
         self.image_shape = image_shape
         self._recipe, self._reverses = recipe, reverses and image_shape[2] == 3
+        self._normalisation, self._makes_pass = normalisation, makes_pass
         picture = normalisation.mean_picture
         self._mean_shape = None if picture is None else np.array(picture.shape[:2], np.int64)
         self._check_mean_picture()
-        self._pass = makes_pass(image_shape, normalisation.mean, normalisation.scale, picture)
+        check_pass(image_shape, normalisation.mean, normalisation.scale, picture)
 
     def write(
         self, source: ImageSource, rows: Rows, draws: Draws | None, out_nhwc: FloatArray
@@ -87,6 +90,11 @@ class Augmenting(Preprocessing):
             random = None if draws is None else RandomWords(draws, rows[part])
             parts = self._recipe.framing.parts(sizes, random)
             self._pass.write(pictures, self._plan(parts, random), out_nhwc[part])
+
+    @cached_property
+    def _pass(self) -> PixelPass:
+        numbers = self._normalisation
+        return self._makes_pass(self.image_shape, numbers.mean, numbers.scale, numbers.mean_picture)
 
     def _plan(self, parts: Parts, random: RandomWords | None) -> PicturePlan:
         count = len(parts.boxes)

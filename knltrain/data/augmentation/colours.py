@@ -49,9 +49,9 @@ def jittered(random: RandomWords, strength: float, channels: int) -> tuple[Matri
         kind = orders[:, place]
         factor = factors[np.arange(count), kind][:, None, None]
         to_grey = (1 - factor) * grey
-        mean_grey = np.where((kind == 1)[:, None, None], to_grey @ (matrix + of_mean), 0.0)
+        mean_grey = np.where((kind == 1)[:, None, None], _product(to_grey, matrix + of_mean), 0.0)
         turning = factor * same + np.where((kind == 2)[:, None, None], to_grey, 0.0)
-        matrix, of_mean = turning @ matrix, turning @ of_mean + mean_grey
+        matrix, of_mean = _product(turning, matrix), _product(turning, of_mean) + mean_grey
     return matrix, of_mean
 
 
@@ -64,5 +64,12 @@ def colour_noise(random: RandomWords, strength: float) -> npt.NDArray[np.float64
     words = random.words(NOISE, 3 * NORMAL_WORDS)
     turns = [normal(words[:, i * NORMAL_WORDS :][:, :NORMAL_WORDS]) for i in range(3)]
     weights = strength * _DEVIATIONS * np.stack(turns, axis=1)
-    added: npt.NDArray[np.float64] = weights @ _DIRECTIONS.T
-    return added
+    return _product(weights[:, None], _DIRECTIONS.T)[:, 0]
+
+
+def _product(left: Matrices, right: Matrices) -> Matrices:
+    """Of matrices, each sum from left to right: libraries sum as the processor likes best."""
+    total = left[..., :, :1] * right[..., :1, :]
+    for c in range(1, left.shape[-1]):
+        total = total + left[..., :, c : c + 1] * right[..., c : c + 1, :]
+    return total

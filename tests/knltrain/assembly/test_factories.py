@@ -128,14 +128,24 @@ def test_keys_that_a_data_set_does_not_read_are_refused(config):
 
 
 def test_copies_that_do_not_fit_are_refused(config, tmp_path, monkeypatch):
-    np.savez_compressed(
-        tmp_path / "own.npz", images=np.zeros((12, 6, 7, 3), np.uint8), labels=np.arange(12) % 3
-    )
+    pixels = np.arange(12 * 6 * 7 * 3, dtype=np.uint8).reshape(12, 6, 7, 3)
+    np.savez_compressed(tmp_path / "own.npz", images=pixels, labels=np.arange(12) % 3)
     own = {"data__name": "numpy", "data__root": str(tmp_path), "data__test_share": 0.5}
-    chosen = config(
-        **own, data__train_images=None, data__test_images=None, data__mean=0, data__deviation=1
-    )
+    chosen = config(**own, data__train_images=None, data__test_images=None)
     monkeypatch.setattr("knltrain.data.extent.available_bytes", lambda: 2000)
     build_dataset(chosen, 2)
     with pytest.raises(DataError, match=r"6 training and 6 test images .* 2\.0 KiB"):
         build_dataset(chosen, 3)
+
+
+def test_mapped_pictures_take_no_room_whatever_the_other_half_does(config, tmp_path, monkeypatch):
+    half = {
+        "images": np.arange(12 * 6 * 7 * 3, dtype=np.uint8).reshape(12, 6, 7, 3),
+        "labels": np.arange(12) % 3,
+    }
+    np.savez(tmp_path / "train.npz", **half)
+    np.savez_compressed(tmp_path / "test.npz", **half)
+    own = {"data__name": "numpy", "data__root": str(tmp_path), "data__train": "train.npz"}
+    own |= {"data__test": "test.npz", "data__train_images": None, "data__test_images": None}
+    monkeypatch.setattr("knltrain.data.extent.available_bytes", lambda: 2000)
+    assert not build_dataset(config(**own), 2).train.source.held_bytes

@@ -92,6 +92,21 @@ print([name for name in ("numpy", "numba", "torch", "matplotlib") if name in sys
     assert done.stdout.strip() == "[]"
 
 
+def test_who_only_reads_data_needs_neither_a_compiler_nor_decoders():
+    code = """
+import sys
+from knltrain.assembly import build_dataset
+from knltrain.config import RunConfig
+build_dataset(RunConfig.model_validate({"network": {"name": "lenet"}, "data": {"name": "digits",
+    "recipe": "cifar", "mixup": 0.2}, "train": {"steps": 5, "batch": 8},
+    "learning_rate": {"base": 0.1}}))
+heavy = ("numba", "torch", "matplotlib", "PIL", "simplejpeg", "lmdb", "h5py", "pyarrow")
+print([name for name in heavy if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_size_is_that_of_the_packed_vector(config):
     network = build_network(config())
     assert network_size(config()) == network.packed_size >= network.parameter_count == 431_080

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
 import pytest
@@ -112,6 +112,41 @@ def test_the_first_error_ends_the_pool_with_its_batch(make_ring: MakeRing) -> No
         pool.run()
     assert pool.failed_at == (0, 3)
     assert not ring.is_ready(0, 3)
+
+
+def test_an_error_is_told_with_its_own_batch(make_ring: MakeRing) -> None:
+    """The thread that fails first leaves its core last."""
+    both, first, second = threading.Event(), threading.Event(), threading.Event()
+
+    def fill(number: int, _out: Batch) -> None:
+        if number == 0:
+            both.wait(20)
+            first.set()
+            raise BrokenPicture("batch 0")
+        both.set()
+        first.wait(20)
+        time.sleep(0.05)
+        second.set()
+        raise BrokenPicture("batch 1")
+
+    @contextmanager
+    def entered(_number: int) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPicture as error:
+            if "0" in str(error) and second.wait(20):
+                time.sleep(0.1)
+            raise
+
+    ring = make_ring(slots=2)
+    ring.want(0, 0)
+    pool = BatchPool(ring, [fill], 2, entered)
+    told = ""
+    try:
+        pool.run()
+    except BrokenPicture as error:
+        told = str(error)
+    assert (pool.failed_at, told) in (((0, 0), "batch 0"), ((0, 1), "batch 1"))
 
 
 def test_a_thread_that_hangs_does_not_keep_the_pool_from_its_end(make_ring: MakeRing) -> None:

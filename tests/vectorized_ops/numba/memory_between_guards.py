@@ -13,6 +13,7 @@ import ctypes
 import math
 import mmap
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,11 @@ import numpy as np
 from vectorized_ops.numba.arrays import activations_in, activations_size
 from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.numba.dense import Dense
+from vectorized_ops.numba.pictures import PicturePass
 from vectorized_ops.numba.pooled_convolution import pooled_convolution
 from vectorized_ops.numba.strassen_convolution import StrassenConvolution
 from vectorized_ops.numba.winograd_convolution import WinogradConvolution
+from vectorized_ops.reference.pictures import PicturePlan
 from vectorized_ops.shapes import ConvolutionShape
 
 MAPPINGS: list[mmap.mmap] = []
@@ -94,6 +97,36 @@ def multiply(new: Guarded) -> None:
     operation.backward_weights(inputs, outputs, weights, bias)
 
 
+def pass_over_pictures(size: tuple[int, int], channels: int, new: Guarded) -> None:
+    """Pictures of all layouts, copied whole, in part and resized, with and without colours."""
+    height, width = size
+    count, shape = 4, (*size, channels)
+    out, (mean, scale) = new.array(count, *shape), new.array(2, channels)
+    colours = new.array(count, channels, channels + 1)
+    of_mean = new.array(count, channels, channels)
+    larger = new.array(height + 1, width + 2, channels)
+    passes = [PicturePass(shape, mean, scale), PicturePass(shape, mean, scale, larger)]
+    offsets = np.full((count, 2), -1)
+    for tall, wide in ((height, width), (height + 2, width + 5), (1, 1), (30, 151)):
+        flat = new.array(tall, wide, channels, dtype=np.uint8)
+        planes = new.array(channels, tall, wide, dtype=np.uint8).transpose(1, 2, 0)
+        pictures = [flat, planes, flat[:, :, ::-1], planes[:, :, ::-1]]
+        for box in (
+            (0, 0, height, width),
+            (tall - height, wide - width, height, width),
+            (-1, -2, height, width),
+            (-0.5, 0.3, tall + 1.2, wide),
+            (tall - 0.7, wide - 0.2, 2, 3),
+        ):
+            boxes = np.tile(np.array(box, np.float64), (count, 1))
+            for flips in (False, True):
+                flipped = np.full(count, flips)
+                for more in ((None, None), (colours, None), (colours, of_mean)):
+                    for made in passes:
+                        plan = PicturePlan(boxes, flipped, *more, offsets)
+                        made.write(pictures, plan, out)
+
+
 RUNS: dict[str, Callable[[Guarded], None]] = {
     **{
         f"direct {name}": lambda new, shape=shape: convolve(Convolution(shape), new)
@@ -104,6 +137,11 @@ RUNS: dict[str, Callable[[Guarded], None]] = {
     "pooled direct": lambda new: convolve_and_pool("direct", new),
     "pooled Winograd": lambda new: convolve_and_pool("winograd", new),
     "dense": multiply,
+    **{
+        f"pictures of {channels} as {size}": partial(pass_over_pictures, size, channels)
+        for channels in (1, 3)
+        for size in ((5, 4), (3, 17), (4, 48), (3, 67))
+    },
 }
 
 if __name__ == "__main__":

@@ -136,6 +136,15 @@ def test_pictures_of_one_array_are_those_of_a_list(layout: str, size: tuple[int,
     assert_array_equal(outs[0], outs[2])
 
 
+@pytest.mark.parametrize("row", [-1, 3])
+def test_pictures_that_are_not_there_are_refused(row: int) -> None:
+    some = PicturesOf(np.zeros((3, 2, 2, 1), np.uint8), np.array([0, row]))
+    plan = PicturePlan(np.tile([0.0, 0, 2, 2], (2, 1)), np.zeros(2, np.bool_))
+    made = PicturePass((2, 2, 1), np.zeros(1, np.float32), np.ones(1, np.float32))
+    with pytest.raises(IndexError, match="of 3"):
+        made.write(some, plan, np.zeros((2, 2, 2, 1), np.float32))
+
+
 def test_no_pictures_are_no_work() -> None:
     plan = PicturePlan(np.empty((0, 4)), np.empty(0, np.bool_))
     PicturePass((2, 2, 1), np.zeros(1, np.float32), np.ones(1, np.float32)).write(

@@ -3,8 +3,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knltrain.data.augmentation.colours import GREY, colour_noise, jittered
-from knltrain.data.augmentation.random_words import RandomWords
+from knltrain.data.augmentation.colours import (
+    _DEVIATIONS,
+    _DIRECTIONS,
+    GREY,
+    NOISE,
+    _product,
+    colour_noise,
+    jittered,
+)
+from knltrain.data.augmentation.random_words import NORMAL_WORDS, RandomWords, normal
 from knltrain.data.preprocessing import Draws
 
 RANDOM = RandomWords(Draws(4, 2), np.arange(2000))
@@ -50,3 +58,23 @@ def test_noise_has_the_deviations_of_imagenets_colours() -> None:
     assert first.std() == pytest.approx(25.5 * 0.2175, rel=0.06)
     assert noise.mean(axis=0) == pytest.approx([0, 0, 0], abs=0.3)
     assert np.abs(noise).max() < 25
+
+
+def test_noise_is_summed_in_one_order_on_all_processors() -> None:
+    """In Python's numbers, which no library sums in another order or without rounding."""
+    words = RANDOM.words(NOISE, 3 * NORMAL_WORDS).reshape(-1, 3, NORMAL_WORDS)
+    found = colour_noise(RANDOM, 0.1).tolist()
+    for i in range(len(RANDOM)):
+        weights = (0.1 * _DEVIATIONS * [normal(words[i : i + 1, c])[0] for c in range(3)]).tolist()
+        for channel, (a, b, c) in enumerate(_DIRECTIONS.tolist()):
+            assert found[i][channel] == weights[0] * a + weights[1] * b + weights[2] * c
+
+
+def test_jitter_is_summed_in_one_order_on_all_processors() -> None:
+    left, right = np.random.default_rng(1).normal(size=(2, 500, 3, 3))
+    found = _product(left, right)
+    for one, other, product in zip(left.tolist(), right.tolist(), found.tolist(), strict=True):
+        for row, values in zip(one, product, strict=True):
+            for c in range(3):
+                total = row[0] * other[0][c] + row[1] * other[1][c] + row[2] * other[2][c]
+                assert values[c] == total
