@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from knltrain.communication.internode.wire.wire_format import WireFormat
     from knltrain.data.augmentation.augmenting import MakesPass, PixelPass
     from knltrain.data.dataset import Halves
+    from knltrain.data.encoded import DecodingRules
     from knltrain.data.extent import Extent
     from knltrain.exchange.rules.averaged_center import AverageKernels
     from knltrain.exchange.rules.downpour import DownpourKernels
@@ -151,7 +152,6 @@ def reader(name: str, module: str, *takes: str) -> DataSource:
     """Files of a format, by `open_NAME` of a module of `knltrain.data.readers`."""
 
     def load(config: DataConfig) -> Halves:
-        from knltrain.data.encoded import DecodingRules
         from knltrain.data.readers.files import DataFiles
         from knltrain.data.readers.halves import open_halves
 
@@ -165,7 +165,7 @@ def reader(name: str, module: str, *takes: str) -> DataSource:
             config.label,
             config.channel_order,
             config.channels,
-            DecodingRules(config.max_pixels, config.exif, config.broken == "skip"),
+            _decoding(config),
             config.class_names,
             config.follow_links,
         )
@@ -183,6 +183,25 @@ def folder_of(config: DataConfig) -> Path:
             "--set data.root=/data/images"
         )
     return Path(config.root)
+
+
+def packed(config: DataConfig) -> Halves:
+    """A file of `knltrain pack`; `ConfigError` if `data.root` is left out."""
+    from knltrain.data.readers.packed import load_packed
+
+    if config.root is None:
+        raise ConfigError(
+            "data.root is missing: expected the file that `knltrain pack` has written, as in "
+            "--set data.root=/data/flowers.pack"
+        )
+    kept = config.train_images, config.test_images
+    return load_packed(Path(config.root), config.channels, _decoding(config), *kept)
+
+
+def _decoding(config: DataConfig) -> DecodingRules:
+    from knltrain.data.encoded import DecodingRules
+
+    return DecodingRules(config.max_pixels, config.exif, config.broken == "skip")
 
 
 def random(config: DataConfig) -> Halves:

@@ -47,6 +47,7 @@ DATASETS: dict[str, DataSource] = {
     "folder": factories.reader("folder", "folder", "follow_links", *DECODING_KEYS),
     "list": factories.reader("list", "list_file", *DECODING_KEYS),
     "tar": factories.reader("tar", "tar", *DECODING_KEYS),
+    "packed": DataSource(None, factories.packed, in_root=True, takes=DECODING_KEYS),
 }
 BACKENDS: dict[str, Callable[[RunConfig, Network, int, int], Backend]] = {
     "cpu": factories.cpu_backend,

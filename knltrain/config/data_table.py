@@ -37,9 +37,12 @@ class DataConfig(Table):
     name: Name = Field(
         description="data set: 'digits', 'mnist', 'mnist-t10k', 'synthetic' or 'synthetic-labels';"
         " or the format of your own: 'idx', 'cifar10', 'cifar100', 'numpy', 'lmdb', 'hdf5',"
-        " 'parquet', 'folder', 'list', 'tar'; 'random' is computed"
+        " 'parquet', 'folder', 'list', 'tar'; 'packed' is a file of `knltrain pack`; 'random' is"
+        " computed"
     )
-    root: Folder | None = Field(default=None, description="folder with the data set's files")
+    root: Folder | None = Field(
+        default=None, description="folder with the data set's files; of 'packed' the file"
+    )
     train: Paths = Field(
         default=(),
         description="files of the training half, below root: paths or patterns; left out: by the"

@@ -80,6 +80,11 @@ class EncodedSource(ImageSource):
                 raise
             return self._next_good(row, error, least, buffer)
 
+    def encoded(self, row: int) -> Encoded:
+        """The bytes of picture `row`, or of the one that takes its place; BrokenPicture."""
+        self.picture(row)
+        return self.pictures.data(self._places.get(row, row))
+
     def picture_name(self, row: int) -> str:
         """Its file, or its place in one."""
         return self.pictures.name(row)

@@ -76,6 +76,13 @@ class ImageSource(ABC):
         for row, picture in zip(rows.tolist(), out, strict=True):
             picture[:] = self.picture(row)
 
+    def encoded(self, row: int) -> bytes | memoryview | None:  # noqa: ARG002
+        """Picture `row` as it is encoded, after it was found to be whole; None of a raw one.
+
+        Raises BrokenPicture as `picture` does.
+        """
+        return None
+
     def chosen(self, rows: Rows) -> ImageSource:
         """Pictures `rows` (n,) of this source, in that order."""
         return Selection(self, rows)
@@ -177,6 +184,10 @@ class Selection(ImageSource):
     def read(self, rows: Rows, out: Pixels) -> None:
         """Write the pictures `rows` (n,) to `out` (n,H,W,C)."""
         self._source.read(self._rows[rows], out)
+
+    def encoded(self, row: int) -> bytes | memoryview | None:
+        """That of the other source."""
+        return self._source.encoded(int(self._rows[row]))
 
     def size(self) -> tuple[int, int]:
         """Those of the other source."""

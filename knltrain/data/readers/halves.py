@@ -48,8 +48,8 @@ def open_halves(
             "by data.test, or set data.test_share = 0.1 to test on a tenth of the training images"
         )
     kept = (
-        _first(name, "train", train, train_images),
-        _first(name, "test", test, test_images),
+        first_of(name, "train", train, train_images),
+        first_of(name, "test", test, test_images),
     )
     description = f"{name} from {files.root}"
     return Halves(name, *kept, description, (*told, *_notes(*kept, files)))
@@ -115,7 +115,8 @@ def _numbers_in_class(labels: LabelArray) -> npt.NDArray[np.int64]:
     return places
 
 
-def _first(name: str, half: HalfName, source: ImageSource, wanted: int | None) -> ImageSource:
+def first_of(name: str, half: HalfName, source: ImageSource, wanted: int | None) -> ImageSource:
+    """The first `wanted` pictures of a half (None: all); DataError when there are fewer."""
     if wanted is None or wanted == len(source):
         return source
     if wanted > len(source):

@@ -52,6 +52,11 @@ class Joined(ImageSource):
         part, place = self._place(row)
         return part.picture(place)
 
+    def encoded(self, row: int) -> bytes | memoryview | None:
+        """As its source has it."""
+        part, place = self._place(row)
+        return part.encoded(place)
+
     def read(self, rows: Rows, out: Pixels) -> None:
         """Write the pictures `rows` (n,) to `out` (n,H,W,C), source by source."""
         numbers = np.searchsorted(self._begins, rows, side="right") - 1
