@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from knltrain.cli.bar import bar
 from knltrain.cli.options import CONFIG, PathFromHome, as_json_option, overrides_option
 from knltrain.cli.saying import say
 from knltrain.errors import ConfigError
@@ -52,26 +51,11 @@ def data(config: Path, overrides: tuple[str, ...], sheet: Path | None, as_json: 
         say(f"note: {note}", error=True)
     surveys = {}
     for half, source in (("training", halves.train), ("test", halves.test)):
-        with _bar(f"{half} pictures", len(source)) as tell:
+        with bar(f"{half} pictures", len(source)) as tell:
             surveys[half] = survey(source, tell)
     say(json.dumps(_fields(halves, surveys)) if as_json else "\n".join(_lines(halves, surveys)))
     if sheet is not None:
         _draw(halves, sheet)
-
-
-@contextmanager
-def _bar(what: str, images: int) -> Iterator[Callable[[int], object]]:
-    """What moves a bar on a terminal, by so many pictures; elsewhere nothing is shown."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    console = Console(file=sys.stderr)
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task(what, total=images)
-        yield lambda done: progress.advance(task, done)
 
 
 def _fields(halves: Halves, surveys: dict[str, HalfSurvey]) -> dict[str, Any]:

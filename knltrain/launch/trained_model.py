@@ -8,8 +8,8 @@ from typing import final
 
 from knltrain.assembly import build_network
 from knltrain.errors import ConfigError
-from knltrain.launch.evaluate_run import newest_model
-from knltrain.launch.run_folder import read_config
+from knltrain.launch.kept_model import model_in
+from knltrain.launch.run_folder import read_config, run_folder_of
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.networks import network_named
@@ -39,8 +39,9 @@ def trained_model(source: str, weights: Path | None, classes: int | None = None)
                 f"'{source}' is a run's folder, which has its own weights and classes: leave out "
                 "--weights and --classes"
             )
-        network = build_network(read_config(folder))
-        checkpoint, notes = newest_model(folder, network)
+        run_folder, chosen = run_folder_of(folder)
+        network = build_network(read_config(run_folder))
+        checkpoint, notes = model_in(run_folder, chosen, network)
         return TrainedModel(network, checkpoint.center, checkpoint.folder, tuple(notes))
     network = network_named(source, classes)
     if weights is None:

@@ -63,7 +63,8 @@ class Augmenting(Preprocessing):
         reverses: bool = False,
     ) -> None:
         self.image_shape = image_shape
-        self._recipe, self._reverses = recipe, reverses and image_shape[2] == 3
+        self.recipe, self.reverses = recipe, reverses and image_shape[2] == 3
+        self.normalisation = normalisation
         picture = normalisation.mean_picture
         self._mean_shape = None if picture is None else np.array(picture.shape[:2], np.int64)
         self._check_mean_picture()
@@ -76,17 +77,17 @@ class Augmenting(Preprocessing):
         for begin in range(0, len(rows), AT_ONCE):
             part = slice(begin, begin + AT_ONCE)
             pictures = [source.picture(row) for row in rows[part].tolist()]
-            if self._reverses:
+            if self.reverses:
                 pictures = [picture[:, :, ::-1] for picture in pictures]
             sizes = np.array([picture.shape[:2] for picture in pictures], np.int64)
             random = None if draws is None else RandomWords(draws, rows[part])
-            parts = self._recipe.framing.parts(sizes, random)
+            parts = self.recipe.framing.parts(sizes, random)
             self._pass.write(pictures, self._plan(parts, random), out_nhwc[part])
 
     def _plan(self, parts: Parts, random: RandomWords | None) -> PicturePlan:
         count = len(parts.boxes)
-        flipped = np.full(count, self._recipe.mirrors)
-        if random is not None and self._recipe.flips:
+        flipped = np.full(count, self.recipe.mirrors)
+        if random is not None and self.recipe.flips:
             flipped = below(random.words(FLIP), 2)[:, 0] == 1
         colours, of_mean = self._colours(random)
         return PicturePlan(parts.boxes, flipped, colours, of_mean, self._offsets(parts))
@@ -99,7 +100,7 @@ class Augmenting(Preprocessing):
         return parts.offsets - (parts.frames - mean) // 2
 
     def _colours(self, random: RandomWords | None) -> tuple[FloatArray | None, FloatArray | None]:
-        recipe, channels = self._recipe, self.image_shape[2]
+        recipe, channels = self.recipe, self.image_shape[2]
         has_noise = recipe.noise > 0 and channels == 3
         if random is None or not (recipe.jitter or has_noise):
             return None, None
@@ -110,7 +111,7 @@ class Augmenting(Preprocessing):
             matrix, of_mean = jittered(random, recipe.jitter, channels)
         if has_noise:
             added = colour_noise(random, recipe.noise)
-        if self._reverses:
+        if self.reverses:
             matrix, added = matrix[:, ::-1, ::-1], added[:, ::-1]
             of_mean = None if of_mean is None else of_mean[:, ::-1, ::-1]
         colours = np.concatenate((matrix, added[:, :, None]), axis=2).astype(np.float32)
@@ -120,8 +121,8 @@ class Augmenting(Preprocessing):
         mean, image = self._mean_shape, self.image_shape[:2]
         if mean is None or (mean == image).all():
             return
-        if (mean < image).any() or not self._recipe.framing.has_frame:
-            larger = " or larger" if self._recipe.framing.has_frame else ", as this recipe resizes"
+        if (mean < image).any() or not self.recipe.framing.has_frame:
+            larger = " or larger" if self.recipe.framing.has_frame else ", as this recipe resizes"
             raise DataError(
                 f"data.mean_file has {mean[0]} x {mean[1]} pixels, images have {image[0]} x "
                 f"{image[1]}: expected as many{larger}"

@@ -133,7 +133,7 @@ def test_copies_that_do_not_fit_are_refused(config, tmp_path, monkeypatch):
     chosen = config(**own, data__train_images=None, data__test_images=None)
     monkeypatch.setattr("knltrain.data.extent.available_bytes", lambda: 2000)
     monkeypatch.setattr(
-        "knltrain.data.standardising.mean_and_deviation", lambda _source: (0.0, 1.0)
+        "knltrain.data.augmentation.normalisation.mean_and_deviation", lambda _source: (0.0, 1.0)
     )
     build_dataset(chosen, 2)
     with pytest.raises(DataError, match=r"6 training and 6 test images .* 2\.0 KiB"):
