@@ -12,7 +12,6 @@ from knltrain.assembly import build_backend, build_network, check_data
 from knltrain.assembly.losses import check_targets, tells_each_class
 from knltrain.assembly.names import build_kernels, read_halves, with_decoding_of
 from knltrain.assembly.preprocessing import images_for
-from knltrain.checkpoint.reader import Checkpoint
 from knltrain.config import RunConfig, with_data
 from knltrain.data.dataset import Halves, LabelledImages
 from knltrain.data.model_preprocessing import ModelPreprocessing
@@ -76,12 +75,16 @@ def evaluate_run(
     config = read_config(run_folder, tuple(overrides))
     network = build_network(config)
     checkpoint, notes = model_in(run_folder, chosen, network)
+    SKIPPED.reasons.clear()
+    if not data:
+        halves = read_halves(config)
+        notes += check_data(checkpoint, halves.contents, accepts_other_data)
     known, doubts = preprocessing_of_run(run_folder, config, network)
     notes += doubts
-    SKIPPED.reasons.clear()
-    config = _of_data(config, data, known)
-    halves = read_halves(config)
-    notes += _doubts_about(halves, half, checkpoint, known, data, accepts_other_data)
+    if data:
+        config = _of_other_data(config, data, known)
+        halves = read_halves(config)
+        notes += [*halves.notes, *_absent(halves, half, known)]
     images, *crops = _images(config, halves, known, half)
     whole, at_a_time = _in_whole_batches(config)
     batch = min(at_a_time, len(images.labels))
@@ -121,27 +124,17 @@ def _check_keys(overrides: Sequence[str], data: Sequence[str]) -> None:
             )
 
 
-def _of_data(config: RunConfig, data: Sequence[str], known: ModelPreprocessing) -> RunConfig:
-    """The run with another data set, if one is given; pictures are decoded for the model."""
-    config = with_data(config, data) if data else config
+def _of_other_data(config: RunConfig, data: Sequence[str], known: ModelPreprocessing) -> RunConfig:
+    """The run with another data set, whose pictures are decoded for the model."""
+    config = with_data(config, data)
     decoded = with_decoding_of(config.data, known.image_shape[2], known.exif)
     return config.model_copy(update={"data": decoded})
 
 
-def _doubts_about(
-    halves: Halves,
-    half: Half,
-    checkpoint: Checkpoint,
-    known: ModelPreprocessing,
-    data: Sequence[str],
-    accepts_other_data: bool,
-) -> list[str]:
-    if not data:
-        return check_data(checkpoint, halves.contents, accepts_other_data)
+def _absent(halves: Halves, half: Half, known: ModelPreprocessing) -> list[str]:
     source = halves.test if half == "test" else halves.train
     absent = [name for name in known.class_names if name not in source.class_names]
-    told_absent = f"the data set has no classes {told(absent)}, which the model knows"
-    return [*halves.notes, *([told_absent] if absent else [])]
+    return [f"the data set has no classes {told(absent)}, which the model knows"] * bool(absent)
 
 
 def _images(

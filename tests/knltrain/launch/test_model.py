@@ -118,7 +118,9 @@ def test_broken_pictures_are_named_and_the_others_go_on(
     given = [text, good, tmp_path / "gone.png", cut, np.zeros((4, 4, 2), np.uint8), good]
     found = list(model.each(given))
     assert [isinstance(each, Prediction) for each in found] == [False, True] + [False] * 3 + [True]
-    for each, said in zip(found, ("text.jpg", "", "gone.png", "picture 3", "picture 4"), strict=False):
+    for each, said in zip(
+        found, ("text.jpg", "", "gone.png", "picture 3", "picture 4"), strict=False
+    ):
         assert isinstance(each, Prediction) or said in str(each)
     with pytest.raises(BrokenPicture, match=r"text\.jpg"):
         model.predict(given)
