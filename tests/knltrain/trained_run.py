@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from knltrain.assembly import build_worker, check_run
+from knltrain.assembly import build_network, build_worker, check_run
 from knltrain.assembly.preprocessing import with_numbers
 from knltrain.assembly.teams import build_team
 from knltrain.config import RunConfig
 from knltrain.launch.run_folder import write_config, write_network, write_preprocessing
-from knltrain.network.zoo.lenet import lenet
 
 KINDS = ("dark", "light", "split")
 
@@ -62,7 +61,7 @@ def trained_run(folder: Path, root: Path, **changes: Any) -> Path:
     config = RunConfig.model_validate(tables)
     size = check_run(config)
     config = with_numbers(config, size.preprocessing)
-    write_network(folder, lenet(3))
+    write_network(folder, build_network(config))
     write_preprocessing(folder, size.preprocessing)
     write_config(folder, config)
     team = build_team(config, (), 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from knltrain.launch.run_folder import PREPROCESSING
 
 from ..trained_run import KINDS, picture_of, trained_run, write_pictures
 
+HAND_SIGNS = Path(__file__).resolve().parents[4] / "shared/data/hand-signs.tar"
 NAMES = {"dark": "night", "light": "day", "split": "dusk"}
 
 
@@ -142,6 +144,24 @@ def test_preprocessing_of_another_network_is_refused(run_folder: Path, tmp_path:
     path.write_text(path.read_text().replace('"dusk",', '"dusk", "dawn",'))
     with pytest.raises(DataError, match=r"preprocessing.json: .* 4 classes, but network 'lenet'"):
         load_model(copied)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not HAND_SIGNS.is_file(), reason="needs ../shared/data/hand-signs.tar")
+def test_photographs_of_hands_are_told(tmp_path: Path) -> None:
+    root = tmp_path / "hand-signs"
+    with tarfile.open(HAND_SIGNS) as archive:
+        archive.extractall(root, filter="data")
+    pictures = sorted(root.rglob("*.JPG"))
+    changes = {"data__test_share": 0.2, "data__root": str(pictures[0].parents[1])}
+    run = trained_run(
+        tmp_path / "run", root, **changes, network__classes=10, train__steps=300, train__batch=32
+    )
+    chosen = pictures[::20]
+    with load_model(run) as model:
+        found = model.predict(chosen)
+    right = [each.class_name == file.parent.name for each, file in zip(found, chosen, strict=True)]
+    assert np.mean(right) > 0.5
 
 
 VALUES = np.array([0.25, 0.75, 0.5], np.float32)
