@@ -103,6 +103,6 @@ def _json(file: str, found: Prediction | BrokenPicture, top: int | None) -> Iter
     if isinstance(found, BrokenPicture):
         yield json.dumps({"picture": file, "error": str(found)})
         return
-    what = "value" if found.loss_kind == "mean_squared_error" else "probability"
+    what = "value" if found.tells == "values" else "probability"
     classes = [{"class": name, what: value} for name, value in _told(found, top)]
     yield json.dumps({"picture": file, "classes": classes})

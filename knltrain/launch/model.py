@@ -8,14 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
-import numpy.typing as npt
 
 from knltrain.assembly import build_backend, build_network
+from knltrain.assembly.losses import loss_of
 from knltrain.assembly.names import build_kernels
 from knltrain.assembly.preprocessing import images_for
+from knltrain.backends.loss import Telling
 from knltrain.checkpoint.reader import Checkpoint
 from knltrain.config import RunConfig
 from knltrain.data.dataset import Batch
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from knltrain.backends.backend import Backend
     from knltrain.network.network import Network
 
-_Values: TypeAlias = npt.NDArray[np.float64]
-
 MOST_AT_ONCE: Final = 64
 THERE: Final = 0.5
 """With a sigmoid loss a class is there from this probability on."""
@@ -44,14 +43,14 @@ THERE: Final = 0.5
 class Prediction:
     """What a model tells of the picture `name`, by class: float32 (classes,).
 
-    `values` are probabilities: softmax or sigmoid of the outputs, as the model was trained; with
-    the mean squared error (`loss_kind`) they are the outputs themselves.
+    `values` are probabilities: softmax or sigmoid of the outputs, as the model was trained; or the
+    outputs themselves, if its loss is about values (`tells`).
     """
 
     name: str
     values: FloatArray
     class_names: tuple[str, ...]
-    loss_kind: str
+    tells: Telling
 
     @property
     def class_name(self) -> str:
@@ -70,13 +69,10 @@ class Prediction:
 
     @property
     def told(self) -> list[tuple[str, float]]:
-        """What the loss is about: one class of softmax, those that are there of sigmoid.
-
-        With the mean squared error all outputs, in their order.
-        """
-        if self.loss_kind == "mean_squared_error":
+        """The class of softmax, those that are there of sigmoid, or all values in their order."""
+        if self.tells == "values":
             return list(zip(self.class_names, self.values.tolist(), strict=True))
-        if self.loss_kind == "sigmoid_cross_entropy":
+        if self.tells == "classes":
             return [each for each in self.top(len(self.values)) if each[1] >= THERE]
         return self.top(1)
 
@@ -97,6 +93,7 @@ class Model:
         self.checkpoint, self.step = checkpoint.folder, checkpoint.step
         self.notes = notes
         self._config, self._network = config, network
+        self._loss = loss_of(config, network)
         self._parameters = checkpoint.center.packed
         self._backend: tuple[int, Backend] | None = None
 
@@ -104,11 +101,6 @@ class Model:
     def class_names(self) -> tuple[str, ...]:
         """By number."""
         return self.preprocessing.class_names
-
-    @property
-    def loss_kind(self) -> str:
-        """The loss that the model has learned by: `loss.kind` of its run."""
-        return self._config.loss.kind
 
     def predict(self, pictures: Iterable[Picture], *, crops: int = 1) -> list[Prediction]:
         """What the model tells of each picture, in their order.
@@ -144,7 +136,7 @@ class Model:
                     if isinstance(each, BrokenPicture):
                         yield each
                     else:
-                        yield Prediction(name, next(values), self.class_names, self.loss_kind)
+                        yield Prediction(name, next(values), self.class_names, self._loss.tells)
 
     def close(self) -> None:
         """Release threads and memory; they come back when the model is used again."""
@@ -162,10 +154,10 @@ class Model:
         """The images of a picture that are averaged, as functions (source, rows, draws, out)."""
         if crops not in (1, 10):
             raise ConfigError(f"crops = {crops}: expected 1 or 10")
-        if crops > 1 and self.loss_kind == "mean_squared_error":
+        if crops > 1 and self._loss.tells == "values":
             raise ConfigError(
-                f"crops = {crops} averages probabilities, which a model trained by the mean "
-                "squared error has not: expected 1"
+                f"crops = {crops} averages probabilities, which loss.kind = "
+                f"'{self._config.loss.kind}' has not: expected 1"
             )
         kernels = build_kernels(self._config)
         return [partial(each.write) for each in images_for(self.preprocessing, kernels, crops)]
@@ -196,7 +188,7 @@ class Model:
         for write in ways:
             write(source, np.arange(count), None, batch.images_nhwc)
             backend.evaluate(batch, self._parameters, logits)
-            values += _as_told(logits, self.loss_kind) / len(ways)
+            values += self._loss.told(logits) / len(ways)
         if not np.isfinite(values).all():
             raise NonFiniteLoss(self.step, backend.first_non_finite(batch, self._parameters))
         found: FloatArray = values.astype(np.float32)
@@ -235,16 +227,3 @@ def _listed(pictures: Iterable[Picture]) -> Iterable[Picture]:
     if isinstance(pictures, str | bytes | Path):
         raise DataError(f"one {type(pictures).__name__}: expected a list of pictures, as [picture]")
     return pictures
-
-
-def _as_told(logits: FloatArray, loss_kind: str) -> _Values:
-    """Probabilities (n, classes) of outputs, or the outputs themselves."""
-    outputs: _Values = logits.astype(np.float64)
-    if loss_kind == "mean_squared_error":
-        return outputs
-    if loss_kind == "sigmoid_cross_entropy":
-        return np.asarray(0.5 * (1 + np.tanh(outputs / 2)))
-    with np.errstate(invalid="ignore"):  # inf - inf: the caller looks at the values
-        powers: _Values = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-    powers /= powers.sum(axis=1, keepdims=True)
-    return powers
