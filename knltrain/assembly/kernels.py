@@ -22,12 +22,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from knltrain.assembly.names import (
+    KERNELS,
     build_backend,
     build_network,
     build_optimizer,
     label_shape_of,
     tested_label_shape_of,
 )
+from knltrain.assembly.preprocessing import rehearse_pass
 from knltrain.config import RunConfig
 
 if TYPE_CHECKING:
@@ -163,6 +165,7 @@ def compile_for(config: RunConfig, images: int, threads: int, processes: int) ->
         try:
             network = build_network(config)
             batch = Batch.allocate(images, network.input_shape, label_shape_of(config))
+            rehearse_pass(KERNELS[config.backend.implementation]())
             take_step(config, network, batch, threads)
             if _method_alone(config) is not None:
                 from knltrain.assembly.rehearsal import exchange_once

@@ -111,6 +111,18 @@ def images_for(
     return tuple(Augmenting(known.image_shape, each, *given) for each in recipes)
 
 
+def rehearse_pass(kernels: Kernels) -> None:
+    """Load or compile what makes images of pictures: it is the same for all of them."""
+    import numpy as np
+
+    from vectorized_ops.reference.pictures import PicturePlan
+
+    mean, scale = np.zeros(1, np.float32), np.ones(1, np.float32)
+    plan = PicturePlan(np.array([[0.0, 0, 1, 1]]), np.zeros(1, np.bool_))
+    made = kernels.picture_pass((1, 1, 1), mean, scale)
+    made.write([np.zeros((1, 1, 1), np.uint8)], plan, np.zeros((1, 1, 1, 1), np.float32))
+
+
 def recipe_of(config: DataConfig, image_shape: tuple[int, int, int]) -> Recipe:
     """The recipe of `data.recipe` with what other keys change of it; ConfigError if none is so."""
     from knltrain.data.augmentation.recipes import recipe_named

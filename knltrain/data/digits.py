@@ -9,24 +9,26 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from knltrain.data.contents import contents_of
 from knltrain.data.dataset import Halves, check_labels, first_images, numbered
 from knltrain.data.extent import Extent
-from knltrain.data.source import ArraySource
+from knltrain.data.source import ArraySource, Pixels
+from vectorized_ops.reference.pictures import interpolation
 
 ARCHIVE = Path(__file__).with_name("digits.npz")
 CLASSES = 10
-SIDE = 8
-ENLARGED_SIDE = 28  # pixels, as in MNIST, so that the same networks fit
+SIDE = 28  # pixels, as in MNIST, so that the same networks fit
 TEST_EVERY = 5
 
-EXTENT = Extent(1438, 359, (SIDE, SIDE, 1), side_pixels=ENLARGED_SIDE)
+EXTENT = Extent(1438, 359, (SIDE, SIDE, 1))
 
 
 def load_digits(train_images: int | None = None, test_images: int | None = None) -> Halves:
-    """The digits as uint8 (N,8,8,1), 0 to 16: every fifth for testing, 1,438 and 359 in all.
+    """The digits as uint8 (N,28,28,1): every fifth for testing, 1,438 and 359 in all.
 
+    The images of 8x8 pixels, 0 to 16, are enlarged once and brought to 0 to 255.
     `train_images` and `test_images` keep the first of each; DataError when there are fewer.
     """
     with np.load(ARCHIVE) as archive:
@@ -39,7 +41,7 @@ def load_digits(train_images: int | None = None, test_images: int | None = None)
     test = test[first_images(test, test_images, "data.test_images", "digits")]
     train_source, test_source = (
         ArraySource(
-            pixels[half][..., None].astype(np.uint8),
+            _enlarged(pixels[half]),
             labels[half].astype(np.int64),
             numbered(CLASSES),
             contents_of(pixels[half], labels[half]),
@@ -47,6 +49,16 @@ def load_digits(train_images: int | None = None, test_images: int | None = None)
         )
         for half in (train, test)
     )
-    return Halves(
-        "digits", train_source, test_source, f"8x8 digits, every fifth for testing; {credit}"
-    )
+    description = f"8x8 digits enlarged to {SIDE}x{SIDE}, every fifth for testing; {credit}"
+    return Halves("digits", train_source, test_source, description)
+
+
+def _enlarged(pixels: npt.NDArray[np.float64]) -> Pixels:
+    """Images (N,8,8) of 0 to 16 as bytes (N,28,28,1)."""
+    size = pixels.shape[1]
+    weights = np.zeros((SIDE, size))
+    for row, (start, taps) in zip(weights, interpolation(size, 0, size, SIDE), strict=True):
+        row[start : start + len(taps)] = taps
+    large = weights @ (pixels * (255 / 16)) @ weights.T
+    found: Pixels = np.rint(large).astype(np.uint8)[..., None]
+    return found

@@ -14,15 +14,13 @@ from knltrain.errors import DataError
 class Extent:
     """So many images for training and testing, all of the same shape (H,W,C).
 
-    `label_shape` is () of classes, (classes,) of targets. They are enlarged to `side_pixels` where
-    the user does not ask for another side. Those that are not `held` take no memory.
+    `label_shape` is () of classes, (classes,) of targets. Those that are not `held` take no memory.
     """
 
     train_images: int
     test_images: int
     image_shape: tuple[int, int, int]
     label_shape: tuple[int, ...] = ()
-    side_pixels: int | None = None
     held: bool = True
 
     def first(self, train_images: int | None, test_images: int | None) -> Extent:
@@ -32,15 +30,13 @@ class Extent:
             min(self.test_images, test_images or self.test_images),
             self.image_shape,
             self.label_shape,
-            self.side_pixels,
             self.held,
         )
 
     def shape_with(self, side_pixels: int | None) -> tuple[int, int, int]:
         """Shape (H,W,C) of the images, enlarged to `side_pixels`; None: as they are."""
         height, width, channels = self.image_shape
-        side = side_pixels or self.side_pixels
-        return (side or height, side or width, channels)
+        return (side_pixels or height, side_pixels or width, channels)
 
     @property
     def bytes(self) -> int:

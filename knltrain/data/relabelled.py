@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import final
 
 import numpy as np
@@ -27,6 +28,10 @@ class Relabelled(ImageSource):
     def picture(self, row: int) -> Pixels:
         """That of the other source."""
         return self._source.picture(row)
+
+    def pictures_of(self, rows: Rows) -> Sequence[Pixels]:
+        """Those of the other source."""
+        return self._source.pictures_of(rows)
 
     def read(self, rows: Rows, out: Pixels) -> None:
         """Write the pictures `rows` (n,) to `out` (n,H,W,C)."""

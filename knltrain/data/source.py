@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import final
 
 import numpy as np
@@ -12,6 +13,7 @@ from xxhash import xxh3_128
 from knltrain.data.contents import HalfContents, contents_of_recipe
 from knltrain.errors import DataError
 from knltrain.vectors import FloatArray
+from vectorized_ops.pictures import PicturesOf
 
 LabelArray = npt.NDArray[np.int64] | FloatArray
 """Classes int64 (n,), or targets float32 (n, classes): 1 for classes that are there, or shares."""
@@ -64,6 +66,10 @@ class ImageSource(ABC):
 
         Raises BrokenPicture, a DataError, with its name and what is wrong with it.
         """
+
+    def pictures_of(self, rows: Rows) -> Sequence[Pixels]:
+        """Pictures `rows` (n,), each as `picture` gives it."""
+        return [self.picture(row) for row in rows.tolist()]
 
     def read(self, rows: Rows, out: Pixels) -> None:
         """Write the pictures `rows` (n,), all of `image_shape`, to `out` (n,H,W,C)."""
@@ -121,6 +127,10 @@ class ArraySource(ImageSource):
         found: Pixels = self.pixels[row]
         return found
 
+    def pictures_of(self, rows: Rows) -> PicturesOf:
+        """Views."""
+        return PicturesOf(self.pixels, rows)
+
     def read(self, rows: Rows, out: Pixels) -> None:
         """Write the pictures `rows` (n,) to `out` (n,H,W,C)."""
         # mode="clip" writes straight into `out`; the default would go through a buffer.
@@ -159,6 +169,10 @@ class Selection(ImageSource):
     def picture(self, row: int) -> Pixels:
         """That of the other source."""
         return self._source.picture(int(self._rows[row]))
+
+    def pictures_of(self, rows: Rows) -> Sequence[Pixels]:
+        """Those of the other source."""
+        return self._source.pictures_of(self._rows[rows])
 
     def read(self, rows: Rows, out: Pixels) -> None:
         """Write the pictures `rows` (n,) to `out` (n,H,W,C)."""

@@ -28,6 +28,7 @@ def main() -> int:
         return _failed(events, failure.cause, failure.step)
     except Exception as error:  # noqa: BLE001  (whatever it is, the parent must hear of it)
         return _failed(events, error)
+    events.send_skipped()
     events.send("done", result={})
     return 0
 

@@ -6,7 +6,6 @@ import sys
 import traceback
 from contextlib import suppress
 from dataclasses import asdict
-from itertools import islice
 from typing import TextIO, final
 
 from affinity import (
@@ -25,10 +24,9 @@ from knltrain.assembly import build_worker
 from knltrain.assembly.teams import build_team
 from knltrain.cluster.worker import WorkerIdentity, worker_identity
 from knltrain.communication.mpi.placed_window import window_remarks
-from knltrain.data.skipped import SKIPPED
 from knltrain.errors import KnltrainError, MisplacedMemory
 from knltrain.evaluation import Evaluation
-from knltrain.launch.events import MOST_SKIPPED_TOLD, EventWriter
+from knltrain.launch.events import EventWriter
 from knltrain.launch.run_folder import read_config
 from knltrain.worker.observer import Observer
 from knltrain.worker.result import RunResult
@@ -48,8 +46,7 @@ def main() -> int:
     except Exception as error:  # noqa: BLE001  (whatever it is, the parent must hear of it)
         observer.failed(error)
         return _exit_code(error)
-    if SKIPPED:
-        events.send("skipped", pictures=dict(islice(SKIPPED.reasons.items(), MOST_SKIPPED_TOLD)))
+    events.send_skipped()
     if result is None:
         step = observer.run_step
         events.send("stopped", step=step, kept=observer.kept_step == step)

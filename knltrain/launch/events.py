@@ -9,9 +9,11 @@ import select
 import sys
 import termios
 import time
+from itertools import islice
 from typing import Any, Final, final
 
 from knltrain.communication.rendezvous.control_message import checked
+from knltrain.data.skipped import SKIPPED
 
 Event = dict[str, Any]
 """One line. `event` says which kind it is, `at_seconds` when it was sent (monotonic clock)."""
@@ -68,6 +70,12 @@ class EventWriter:
             self._write(line)
         except BrokenPipeError:
             return
+
+    def send_skipped(self) -> None:
+        """Tell of the broken pictures that this process has skipped, if there were any."""
+        if SKIPPED:
+            named = islice(SKIPPED.reasons.items(), MOST_SKIPPED_TOLD)
+            self.send("skipped", pictures=dict(named))
 
     def _write(self, line: bytes) -> None:
         deadline = time.monotonic() + LONGEST_WAIT_SECONDS

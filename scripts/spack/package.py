@@ -24,12 +24,15 @@ class PyKnltrain(PythonPackage):
 
     with default_args(type=("build", "run")):
         depends_on("py-click@8.1:")
+        depends_on("py-lmdb@1.6:")
         depends_on("py-matplotlib@3.8:")
         depends_on("py-numba@0.61:")
         depends_on("py-numpy@1.26:")
+        depends_on("py-pillow@10.2:")
         depends_on("py-pydantic@2.7:")
         depends_on("py-rich@13.7:")
         depends_on("py-safetensors@0.4.3:")
+        depends_on("py-simplejpeg@1.7:")
         depends_on("py-tensorboard@2.16:")
         depends_on("py-tomli@2.0:", when="^python@:3.10")
         depends_on("py-tomli-w@1.0:")

@@ -14,6 +14,7 @@ from typing import Any, final
 import numba
 import numpy as np
 
+from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, FloatArray
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.emit.non_temporal import finish_stores, streamed
@@ -30,7 +31,8 @@ from vectorized_ops.numba.kernels.pictures.lines import (
 from vectorized_ops.numba.kernels.pictures.means import mean_line, mean_pixel, with_mean
 from vectorized_ops.numba.kernels.pictures.resizing import resized_line, tap_table, taps
 from vectorized_ops.numba.kernels.pictures.tiles import STEP
-from vectorized_ops.reference.pictures import PicturePlan, Pixels, check_pass, check_plan
+from vectorized_ops.pictures import PicturesOf, Pixels
+from vectorized_ops.reference.pictures import PicturePlan, check_pass, check_plan
 
 _NOTHING = np.empty(0, np.float32)
 _NO_PLACES = np.empty(0, np.int64)
@@ -72,10 +74,14 @@ class PicturePass:
     def write(self, pictures: Sequence[Pixels], plan: PicturePlan, out: AnyArray) -> None:
         """Write the images of `pictures` to `out` (n,H,W,C), which is contiguous."""
         check_plan(pictures, plan, out, self._shape)
+        if not out.flags.c_contiguous or out.dtype != np.float32:
+            raise OperationError(
+                f"images were to be written to {out.dtype} with strides {out.strides}: expected "
+                "float32, one value after another"
+            )
         if not pictures:
             return
-        pictures = [_in_a_known_layout(picture) for picture in pictures]
-        facts = np.array([_facts(picture) for picture in pictures], np.int64)
+        pictures, facts = _facts_of(pictures)
         boxes = np.ascontiguousarray(plan.boxes, np.float64)
         facts[:, 6] = plan.flipped
         whole = (boxes == np.floor(boxes)).all(axis=1)
@@ -118,12 +124,21 @@ def _flat(array: AnyArray | None, empty: AnyArray = _NOTHING) -> AnyArray:
     return empty if array is None else np.ascontiguousarray(array, empty.dtype).reshape(-1)
 
 
-def _in_a_known_layout(picture: Pixels) -> Pixels:
-    """The picture itself if its lines are those of a layout, else a copy."""
+def _facts_of(pictures: Sequence[Pixels]) -> tuple[Sequence[Pixels], Any]:
+    """The facts int64 (n,_FACTS) of pictures, and what holds their memory: they or copies."""
+    if isinstance(pictures, PicturesOf) and _is_known(pictures[0]):
+        facts = np.tile(np.array(_facts(pictures.pixels[0]), np.int64), (len(pictures), 1))
+        facts[:, 0] += pictures.rows * pictures.pixels.strides[0]
+        return pictures, facts
+    pictures = [one if _is_known(one) else np.ascontiguousarray(one) for one in pictures]
+    return pictures, np.array([_facts(picture) for picture in pictures], np.int64)
+
+
+def _is_known(picture: Pixels) -> bool:
+    """Whether the lines of a picture are those of a layout."""
     _, pixel, plane = picture.strides
     channels = picture.shape[2]
-    known = pixel == 1 or (pixel == 3 == channels and abs(plane) == 1)
-    return picture if known else np.ascontiguousarray(picture)
+    return pixel == 1 or (pixel == 3 == channels and abs(plane) == 1)
 
 
 def _facts(picture: Pixels) -> tuple[int, ...]:
@@ -171,8 +186,7 @@ def _write(
     for i in range(first, last):
         image = out[i * height * line :][: height * line]
         if facts[i, 7] != 0 and not (is_coloured or has_mean_picture):
-            for y in range(height):
-                _copy(facts, boxes, i, y, image[y * line :], width, channels, means, scales, past)
+            _copy(facts, boxes, i, 0, height, image, width, channels, means, scales, past)
             continue
         if is_coloured:
             given = colours[i * entries :][:entries]
@@ -196,7 +210,7 @@ def _write(
                 if turn == 1:
                     values = image[y * line :]
                 elif facts[i, 7] != 0:
-                    _copy(facts, boxes, i, y, raw, width, channels, zeros, ones, False)
+                    _copy(facts, boxes, i, y, y + 1, raw, width, channels, zeros, ones, False)
                 else:
                     _resize(
                         facts, boxes, i, y, height, left, right - left, starts[:width], weights,
@@ -223,27 +237,33 @@ def _write(
 
 @kernel
 def _copy(
-    facts: Any, boxes: Any, i: int, y: int, out: Any, width: int, channels: int, means: Any,
-    scales: Any, past: bool,
+    facts: Any, boxes: Any, i: int, first: int, last: int, out: Any, width: int, channels: int,
+    means: Any, scales: Any, past: bool,
 ) -> None:  # fmt: skip
-    """Write line `y` of a box of whole pixels, as large as the image."""
-    line, left = int(boxes[i, 0]) + y, int(boxes[i, 1])
+    """Write lines `first` to before `last` of a box of whole pixels, as large as the image."""
+    top, left = int(boxes[i, 0]), int(boxes[i, 1])
     address, distance, plane, layout, tall, wide = facts[i, :6]
     flipped = facts[i, 6] != 0
     lead, behind = min(max(0, -left), width), min(max(0, left + width - wide), width)
     count = max(0, width - lead - behind)
-    if not 0 <= line < tall or count == 0:
-        filled_line(out, 0, width, channels, means, scales)
-        return
     before = behind if flipped else lead
-    filled_line(out, 0, before, channels, means, scales)
-    begin = address + line * distance + (left + lead) * (1 if layout == PLANAR else channels)
-    copied_line(
-        out, before * channels, begin, layout, plane, count, channels, flipped, means, scales,
-        past and count == width,
-    )  # fmt: skip
     after = before + count
-    filled_line(out, after * channels, width - after, channels, means, scales)
+    begin = address + (left + lead) * (1 if layout == PLANAR else channels)
+    for y in range(first, last):
+        line, target = top + y, (y - first) * width * channels
+        if not 0 <= line < tall or count == 0:
+            filled_line(out, target, width, channels, means, scales)
+            continue
+        if before > 0:
+            filled_line(out, target, before, channels, means, scales)
+        copied_line(
+            out, target + before * channels, begin + line * distance, layout, plane, count,
+            channels, flipped, means, scales, past and count == width,
+        )  # fmt: skip
+        if after < width:
+            filled_line(
+                out, target + after * channels, width - after, channels, means, scales
+            )  # fmt: skip
 
 
 @kernel

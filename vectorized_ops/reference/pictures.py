@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, FloatArray
-
-Pixels = npt.NDArray[np.uint8]
+from vectorized_ops.pictures import PicturesOf, Pixels
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +191,8 @@ def check_plan(
                 f"{name} has the shape {array.shape}: expected {(count, *each)} for {count} "
                 "pictures"
             )
-    for picture in pictures:
+    alike = isinstance(pictures, PicturesOf)
+    for picture in pictures[:1] if alike else pictures:
         if picture.ndim != 3 or picture.shape[2] != channels or picture.dtype != np.uint8:
             raise OperationError(
                 f"a picture {picture.shape} of {picture.dtype} was given: expected (height, width, "

@@ -16,6 +16,7 @@ from knltrain.data.preprocessing import Draws, Preprocessing
 from knltrain.data.source import ImageSource, Pixels, Rows
 from knltrain.errors import DataError
 from knltrain.vectors import FloatArray
+from vectorized_ops.pictures import PicturesOf
 from vectorized_ops.reference.pictures import PicturePlan
 
 FLIP = 16
@@ -76,10 +77,14 @@ class Augmenting(Preprocessing):
         """Write the pictures `rows` (n,) of `source` to `out_nhwc` (n,H,W,C)."""
         for begin in range(0, len(rows), AT_ONCE):
             part = slice(begin, begin + AT_ONCE)
-            pictures = [source.picture(row) for row in rows[part].tolist()]
-            if self.reverses:
-                pictures = [picture[:, :, ::-1] for picture in pictures]
-            sizes = np.array([picture.shape[:2] for picture in pictures], np.int64)
+            pictures = source.pictures_of(rows[part])
+            if isinstance(pictures, PicturesOf):
+                sizes = np.tile(pictures.pixels.shape[1:3], (len(pictures), 1))
+                pictures = pictures.reversed() if self.reverses else pictures
+            else:
+                sizes = np.array([picture.shape[:2] for picture in pictures], np.int64)
+                if self.reverses:
+                    pictures = [picture[:, :, ::-1] for picture in pictures]
             random = None if draws is None else RandomWords(draws, rows[part])
             parts = self.recipe.framing.parts(sizes, random)
             self._pass.write(pictures, self._plan(parts, random), out_nhwc[part])

@@ -130,11 +130,10 @@ def test_copies_that_do_not_fit_are_refused(config, tmp_path, monkeypatch):
         tmp_path / "own.npz", images=np.zeros((12, 6, 7, 3), np.uint8), labels=np.arange(12) % 3
     )
     own = {"data__name": "numpy", "data__root": str(tmp_path), "data__test_share": 0.5}
-    chosen = config(**own, data__train_images=None, data__test_images=None)
-    monkeypatch.setattr("knltrain.data.extent.available_bytes", lambda: 2000)
-    monkeypatch.setattr(
-        "knltrain.data.augmentation.normalisation.mean_and_deviation", lambda _source: (0.0, 1.0)
+    chosen = config(
+        **own, data__train_images=None, data__test_images=None, data__mean=0, data__deviation=1
     )
+    monkeypatch.setattr("knltrain.data.extent.available_bytes", lambda: 2000)
     build_dataset(chosen, 2)
     with pytest.raises(DataError, match=r"6 training and 6 test images .* 2\.0 KiB"):
         build_dataset(chosen, 3)

@@ -19,6 +19,7 @@ from knltrain.assembly.preprocessing import (
     preprocessing_of,
     read_mean_file,
     recipe_of,
+    rehearse_pass,
     with_numbers,
 )
 from knltrain.config import DataConfig
@@ -28,6 +29,8 @@ from knltrain.data.preprocessing import Draws
 from knltrain.data.source import ArraySource
 from knltrain.errors import DataError
 from tests.knltrain.data.given import source_of
+from vectorized_ops.numba.compiling.journal import JOURNAL
+from vectorized_ops.numba.pictures import _write
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 
@@ -52,6 +55,18 @@ def test_both_implementations_make_the_same_images(halves: Halves, recipe: str) 
         made.write(halves.train, np.arange(12), Draws(1, 2), out)
         found.append(out)
     assert np.array_equal(*found)
+
+
+def test_one_rehearsal_compiles_the_pass_for_all_pictures(halves: Halves) -> None:
+    rehearse_pass(numba_kernels())
+    before = len(JOURNAL.made)
+    for recipe in ("none", "vgg", "inception"):
+        config = DataConfig(name="some", recipe=recipe)
+        out = np.empty((12, 6, 6, 3), np.float32)
+        made = preprocessing_of(config, halves, (6, 6, 3), numba_kernels())
+        made.write(halves.train, np.arange(12), Draws(1, 2), out)
+    assert len(_write.signatures) == 1
+    assert len(JOURNAL.made) == before
 
 
 def test_jitter_replaces_that_of_the_recipe() -> None:

@@ -68,8 +68,9 @@ def test_a_resumed_run_keeps_its_configuration(
     arguments = ("--resume", str(config_file.parent), "--set", "optimizer.momentum=0.5")
     assert exit_code("train", *arguments) == 2
     assert (
-        "only train.epochs, train.steps, placement.pin, data.name, data.root, "
-        "checkpoint.every_minutes, exchange.timeout_seconds, preemption.* may change: start a new "
+        "only train.epochs, train.steps, placement.pin, placement.data_cores, data.name, "
+        "data.root, data.batches_ahead, checkpoint.every_minutes, exchange.timeout_seconds, "
+        "preemption.* may change: start a new "
         "run for the rest" in capsys.readouterr().err
     )
 

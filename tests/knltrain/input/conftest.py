@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from knltrain.data.standardising import Standardising
 
+from knltrain.data.augmentation.augmenting import Augmenting
+from knltrain.data.augmentation.normalisation import Normalisation
+from knltrain.data.augmentation.recipes import recipe_named
 from knltrain.data.contents import contents_of
 from knltrain.data.dataset import Dataset, Halves, numbered
 from knltrain.data.source import ArraySource
 from knltrain.input.batch_ring import BatchRing
 from knltrain.input.batch_shape import BatchShape
+from vectorized_ops.numba.pictures import PicturePass
 
 MakeRing = Callable[..., BatchRing]
 
@@ -32,7 +35,9 @@ def dataset_of(train: int, test: int) -> Dataset:
         return ArraySource(pixels, labels, numbered(4), contents_of(pixels, labels), "made up")
 
     halves = Halves("small", half(train), half(test), notes=("said",))
-    return Dataset.of(halves, Standardising((6, 5, 3), 127.0, 60.0, shift_pixels=1))
+    normalisation = Normalisation(np.full(3, 127, np.float32), np.full(3, 1 / 60, np.float32))
+    recipe = recipe_named("none", (6, 5), 1)
+    return Dataset.of(halves, Augmenting((6, 5, 3), recipe, normalisation, PicturePass))
 
 
 @pytest.fixture

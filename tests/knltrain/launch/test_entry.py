@@ -18,7 +18,7 @@ from affinity.process.own import encode_placement
 from knltrain.cluster.worker import WorkerIdentity
 from knltrain.data.skipped import SKIPPED
 from knltrain.errors import DataError
-from knltrain.launch import entry
+from knltrain.launch import entry, events
 from knltrain.launch.events import EventReader, EventWriter
 from knltrain.worker.loop import Worker
 
@@ -103,7 +103,7 @@ def test_a_worker_names_the_broken_pictures_that_it_skipped(
     for name, value in identity.to_environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(SKIPPED, "reasons", {})
-    monkeypatch.setattr(entry, "MOST_SKIPPED_TOLD", 2)
+    monkeypatch.setattr(events, "MOST_SKIPPED_TOLD", 2)
 
     def skip(identity: WorkerIdentity, observer: entry.ParentObserver) -> None:
         SKIPPED.add({name: f"{name}: is empty" for name in ("a.jpg", "b.jpg", "c.jpg")})

@@ -45,9 +45,8 @@ def test_a_run_without_a_checkpoint_is_refused(tmp_path: Path, run_toml: str) ->
 
 
 def test_only_the_name_and_the_place_of_the_data_may_change(tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigError, match=r"--set seed=2: .*only data.name, data.root, evaluation.crops may"
-    ):
+    only = r"--set seed=2: .*only data\.name, data\.root, evaluation\.crops may"
+    with pytest.raises(ConfigError, match=only):
         evaluate_run(tmp_path, ("data.root=/a", "data.name=mnist", "seed=2"))
 
 

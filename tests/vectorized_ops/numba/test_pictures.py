@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import FloatArray, aligned_zeros
 from vectorized_ops.numba import pictures as module
 from vectorized_ops.numba.pictures import PicturePass
+from vectorized_ops.pictures import PicturesOf, Pixels
 from vectorized_ops.reference.pictures import PicturePass as ReferencePass
-from vectorized_ops.reference.pictures import PicturePlan, Pixels
+from vectorized_ops.reference.pictures import PicturePlan
 
 SHAPES = [(5, 4), (9, 40), (3, 64), (6, 17)]
 MODES = ["plain", "colours", "of_mean", "mean_picture", "mean_picture colours", "offsets of_mean"]
@@ -113,8 +115,39 @@ def test_room_grows_with_the_pictures() -> None:
         assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("size", [(9, 40), (12, 50)])
+@pytest.mark.parametrize("layout", ["interleaved", "reversed", "planes", "apart"])
+def test_pictures_of_one_array_are_those_of_a_list(layout: str, size: tuple[int, int]) -> None:
+    rng = np.random.default_rng(2)
+    pixels = rng.integers(0, 256, (7, *size, 3), np.uint8)
+    if layout == "planes":
+        pixels = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)).transpose(0, 2, 3, 1)
+    elif layout == "apart":
+        pixels = np.repeat(pixels, 2, axis=2)[:, :, ::2]
+    some = PicturesOf(pixels, np.array([5, 0, 5, 6]))
+    some = some.reversed() if layout == "reversed" else some
+    plan = PicturePlan(np.tile([0.0, 1.0, 9.0, 40.0], (4, 1)), np.array([True, False] * 2))
+    shape, mean = (9, 40, 3), np.arange(3, dtype=np.float32)
+    outs = [np.full((4, *shape), np.nan, np.float32) for _ in range(3)]
+    PicturePass(shape, mean, mean + 1).write(some, plan, outs[0])
+    PicturePass(shape, mean, mean + 1).write(list(some), plan, outs[1])
+    ReferencePass(shape, mean, mean + 1).write(some, plan, outs[2])
+    assert_array_equal(outs[0], outs[1])
+    assert_array_equal(outs[0], outs[2])
+
+
 def test_no_pictures_are_no_work() -> None:
     plan = PicturePlan(np.empty((0, 4)), np.empty(0, np.bool_))
     PicturePass((2, 2, 1), np.zeros(1, np.float32), np.ones(1, np.float32)).write(
         [], plan, np.empty((0, 2, 2, 1), np.float32)
     )
+
+
+@pytest.mark.parametrize(
+    "out", [np.empty((1, 2, 4, 1), np.float32)[:, :, ::2], np.empty((1, 2, 2, 1))]
+)
+def test_memory_that_cannot_be_written_in_one_piece_is_refused(out: np.ndarray) -> None:
+    plan = PicturePlan(np.array([[0.0, 0, 2, 2]]), np.zeros(1, np.bool_))
+    made = PicturePass((2, 2, 1), np.zeros(1, np.float32), np.ones(1, np.float32))
+    with pytest.raises(OperationError, match="expected float32, one value after another"):
+        made.write([np.zeros((2, 2, 1), np.uint8)], plan, out)

@@ -9,7 +9,7 @@ import numpy as np
 from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.raw_arrays import array_at
 from vectorized_ops.numba.kernels.pictures.float_tiles import finished_tile
-from vectorized_ops.numba.kernels.pictures.tiles import STEP, normalised_tile
+from vectorized_ops.numba.kernels.pictures.tiles import SHORT_STEP, STEP, normalised_tile
 
 INTERLEAVED, REVERSED, PLANAR = 0, 1, 2
 """How the channels of a pixel lie: side by side, so but the last first, or a plane for each."""
@@ -34,19 +34,21 @@ def copied_line(
     Means and scales are those of as many values, the same for all pixels.
     """
     size = count * channels
-    steps = size // STEP
+    step = SHORT_STEP if channels == 1 and size < STEP else STEP
+    steps = size // step
     _steps(
-        out, target, address, layout, plane, steps, count, channels, flipped, means, scales, past
+        out, target, address, layout, plane, step, steps, count, channels, flipped, means, scales,
+        past,
     )  # fmt: skip
-    if steps * STEP == size:
+    if steps * step == size:
         return
     pixel = 1 if layout == PLANAR else channels
     if steps > 0:
         # The last whole step once more, moved to the end of the line.
-        begin = 0 if flipped else count - STEP // channels
+        begin = 0 if flipped else count - step // channels
         _steps(
-            out, target + size - STEP, address + begin * pixel, layout, plane, 1, STEP // channels,
-            channels, flipped, means, scales, False,
+            out, target + size - step, address + begin * pixel, layout, plane, step, 1,
+            step // channels, channels, flipped, means, scales, False,
         )  # fmt: skip
         return
     apart = plane if layout == PLANAR else 1
@@ -65,6 +67,7 @@ def _steps(
     address: int,
     layout: int,
     plane: int,
+    step: int,
     steps: int,
     count: int,
     channels: int,
@@ -76,16 +79,28 @@ def _steps(
     if steps == 0:
         return
     if flipped:  # backwards from the line's end
-        address += (count - steps * (STEP // channels)) * (1 if layout == PLANAR else channels)
+        address += (count - steps * (step // channels)) * (1 if layout == PLANAR else channels)
     line = array_at(address, 1, np.uint8)
-    if channels == 1:
-        normalised_tile(out, target, line, 0, plane, means, scales, steps, flipped, past, 1, 0, 0)
+    if step == SHORT_STEP:
+        normalised_tile(
+            out, target, line, 0, plane, means, scales, steps, flipped, past, 1, 0, 0, SHORT_STEP
+        )
+    elif channels == 1:
+        normalised_tile(
+            out, target, line, 0, plane, means, scales, steps, flipped, past, 1, 0, 0, STEP
+        )
     elif layout == INTERLEAVED:
-        normalised_tile(out, target, line, 0, plane, means, scales, steps, flipped, past, 3, 0, 0)
+        normalised_tile(
+            out, target, line, 0, plane, means, scales, steps, flipped, past, 3, 0, 0, STEP
+        )
     elif layout == REVERSED:
-        normalised_tile(out, target, line, 0, plane, means, scales, steps, flipped, past, 3, 0, 1)
+        normalised_tile(
+            out, target, line, 0, plane, means, scales, steps, flipped, past, 3, 0, 1, STEP
+        )
     else:
-        normalised_tile(out, target, line, 0, plane, means, scales, steps, flipped, past, 3, 1, 0)
+        normalised_tile(
+            out, target, line, 0, plane, means, scales, steps, flipped, past, 3, 1, 0, STEP
+        )
 
 
 @kernel

@@ -19,6 +19,9 @@ from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
 STEP = 48
 """Bytes between two jumps: whole pixels of one or three channels, and whole vectors."""
 
+SHORT_STEP = LANES
+"""The same of one channel in lines that are shorter than `STEP`."""
+
 _BYTES, _INT32, _FLOAT = ir.IntType(8), ir.IntType(32), ir.FloatType()
 
 
@@ -26,44 +29,45 @@ _BYTES, _INT32, _FLOAT = ir.IntType(8), ir.IntType(32), ir.FloatType()
 def normalised_tile(
     typingctx: Any, out: Any, out_index: Any, picture: Any, index: Any, plane: Any, means: Any,
     scales: Any, steps: Any, flipped: Any, past: Any, channels: Any, is_planar: Any,
-    is_reversed: Any,
+    is_reversed: Any, size: Any,
 ) -> Any:  # fmt: skip
-    """Write `steps` times STEP values (v - mean) * scale of a line of a picture.
+    """Write `steps` times `size` values (v - mean) * scale of a line of a picture.
 
-    Means and scales are repeated for STEP values. A line that is `flipped` is written backwards,
-    from its end: the memory's prefetchers read ahead, not behind. The channels of a planar picture
-    are `plane` apart, those of a reversed one are read from the last to the first.
+    `size` is STEP or SHORT_STEP. Means and scales are repeated for as many values. A line that is
+    `flipped` is written backwards, from its end: the memory's prefetchers read ahead, not behind.
+    The channels of a planar picture are `plane` apart, those of a reversed one are read from the
+    last to the first.
     """
-    number = channels.literal_value
+    number, step = channels.literal_value, size.literal_value
     planar, backwards = bool(is_planar.literal_value), bool(is_reversed.literal_value)
     signature = types.void(
         out, types.int64, picture, types.int64, types.int64, means, scales, types.int64,
-        types.boolean, types.boolean, channels, is_planar, is_reversed,
+        types.boolean, types.boolean, channels, is_planar, is_reversed, size,
     )  # fmt: skip
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
         target, source = lanes.pointer(0, *args[0:2]), lanes.pointer(2, *args[2:4])
         means, scales = lanes.pointer(5, args[5]), lanes.pointer(6, args[6])
-        factors = [lanes.load(lanes.at(scales, i)) for i in range(0, STEP, LANES)]
-        less = [lanes.load(lanes.at(means, i)) for i in range(0, STEP, LANES)]
-        pixels = STEP // number
-        stride = pixels if planar else STEP
+        factors = [lanes.load(lanes.at(scales, i)) for i in range(0, step, LANES)]
+        less = [lanes.load(lanes.at(means, i)) for i in range(0, step, LANES)]
+        pixels = step // number
+        stride = pixels if planar else step
 
         def emit(mirrored: bool, store: Callable[[Value, Value], None]) -> None:
-            order = _order(number, planar, mirrored, backwards)
+            order = _order(number, planar, mirrored, backwards, step)
 
-            def step(turn: Value) -> None:
+            def at(turn: Value) -> None:
                 last = builder.sub(builder.sub(args[7], turn), lanes.integer(1))
                 begin = lanes.at(source, lanes.product(turn, stride))
                 read = _read(lanes, begin, args[4], number if planar else 1, stride)
-                written = lanes.at(target, lanes.product(last if mirrored else turn, STEP))
+                written = lanes.at(target, lanes.product(last if mirrored else turn, step))
                 for i, (mean, factor) in enumerate(zip(less, factors, strict=True)):
                     value = _floats(lanes, read, order[i * LANES :][:LANES])
                     value = lanes.multiply(lanes.subtract(value, mean), factor)
                     store(value, lanes.at(written, i * LANES))
 
-            repeat(lanes, args[7], step)
+            repeat(lanes, args[7], at)
 
         with builder.if_else(args[8]) as (mirrored, straight):
             with mirrored, builder.if_else(args[9]) as (past, through):
@@ -81,9 +85,9 @@ def normalised_tile(
     return signature, generate
 
 
-def _order(channels: int, planar: bool, mirrored: bool, backwards: bool) -> list[int]:
-    """Which of the bytes read becomes which of the STEP values."""
-    pixels = STEP // channels
+def _order(channels: int, planar: bool, mirrored: bool, backwards: bool, step: int) -> list[int]:
+    """Which of the bytes read becomes which of the `step` values."""
+    pixels = step // channels
     found = []
     for pixel in range(pixels)[:: -1 if mirrored else 1]:
         for c in range(channels)[:: -1 if backwards else 1]:
@@ -92,7 +96,7 @@ def _order(channels: int, planar: bool, mirrored: bool, backwards: bool) -> list
 
 
 def _read(lanes: Lanes, source: Value, plane: Value, planes: int, size: int) -> Value:
-    """STEP bytes as one vector: `size` from each of the planes."""
+    """The bytes of a step as one vector: `size` from each of the planes."""
     builder, kind = lanes.builder, ir.VectorType(_BYTES, size)
     parts = []
     for i in range(planes):
