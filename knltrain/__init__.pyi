@@ -6,6 +6,7 @@ from knltrain.interchange.onnx.importing import from_onnx
 from knltrain.interchange.to_torch import to_torch
 from knltrain.interchange.weights import load_weights
 from knltrain.launch.evaluate_run import evaluate_run as evaluate
+from knltrain.launch.model import Model, Prediction, load_model
 from knltrain.launch.training import resume, train
 from knltrain.network import layers
 from knltrain.network.description import network_from_json, network_to_json
@@ -18,9 +19,11 @@ from knltrain.report import read_result
 __all__ = [
     "ConfigError",
     "KnltrainError",
+    "Model",
     "Network",
     "Output",
     "ParameterVector",
+    "Prediction",
     "RunConfig",
     "__version__",
     "evaluate",
@@ -28,6 +31,7 @@ __all__ = [
     "from_torch",
     "layers",
     "load_config",
+    "load_model",
     "load_weights",
     "methods",
     "network_from_json",

@@ -26,7 +26,13 @@ from knltrain.assembly.names import (
     written_for_the_wire,
 )
 from knltrain.assembly.resolve import BETA, LEAST_IMAGES, resolve_workers, resolved
-from knltrain.assembly.whole_run import check_data, check_resumable, check_run, check_weights
+from knltrain.assembly.whole_run import (
+    check_classes,
+    check_data,
+    check_resumable,
+    check_run,
+    check_weights,
+)
 from knltrain.assembly.worker import build_worker
 
 __all__ = [
@@ -44,6 +50,7 @@ __all__ = [
     "build_optimizer",
     "build_wire_format",
     "build_worker",
+    "check_classes",
     "check_data",
     "check_names",
     "check_resumable",

@@ -80,11 +80,11 @@ def check_labels(config: RunConfig, network: Network, dataset: Dataset) -> None:
     loss_of(with_balanced_weights(config, dataset), network)
     for half, images in (("training", dataset.train), ("test", dataset.test)):
         if images.labels.ndim == 2:
-            _check_targets(config.loss.kind, images.labels, f"{dataset.name}, {half} images")
+            check_targets(config.loss.kind, images.labels, f"{dataset.name}, {half} images")
 
 
-def _check_targets(kind: str, targets: LabelArray, where: str) -> None:
-    """Refuse targets (N, classes) that no loss of this kind has."""
+def check_targets(kind: str, targets: LabelArray, where: str) -> None:
+    """Refuse targets (N, classes) that no loss of this kind has: `DataError`."""
     import numpy as np
 
     if kind == "mean_squared_error":

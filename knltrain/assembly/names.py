@@ -169,23 +169,43 @@ def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:
     from knltrain.data.extent import check_room
 
     chosen = config.data
-    source = _pick("data.name", chosen.name, DATASETS)
-    if source.extent is not None:
-        extent = source.extent(chosen).first(chosen.train_images, chosen.test_images)
-        check_room(extent, chosen.name, copies)
-        halves = source.load(chosen)
-    else:
-        halves = source.load(chosen)
+    halves = read_halves(config, copies)
+    extent = _known_extent(chosen)
+    if extent is None:
         extent = _extent_of(halves, chosen.side_pixels)
         check_room(extent, chosen.name, copies - 1)
     shape = extent.shape_with(chosen.side_pixels)
-    return dataset_of(config, halves, shape, _kernels(config))
+    return dataset_of(config, halves, shape, build_kernels(config))
 
 
-def read_halves(config: RunConfig) -> Halves:
-    """The pictures of `[data]` as they are in their files; `ConfigError` or `DataError`."""
-    _check_data_keys(config.data)
-    return DATASETS[config.data.name].load(config.data)
+def read_halves(config: RunConfig, copies: int = 1) -> Halves:
+    """The pictures of `[data]` as they are in their files; `ConfigError` or `DataError`.
+
+    Where their size is known before they are read, there is to be room for so many copies.
+    """
+    from knltrain.data.extent import check_room
+
+    chosen = config.data
+    _check_data_keys(chosen)
+    extent = _known_extent(chosen)
+    if extent is not None:
+        check_room(extent, chosen.name, copies)
+    return DATASETS[chosen.name].load(chosen)
+
+
+def with_decoding_of(data: DataConfig, channels: int, exif: bool) -> DataConfig:
+    """`[data]` whose pictures are decoded to so many channels, where they are decoded at all."""
+    source = _pick("data.name", data.name, DATASETS)
+    decoding = {"channels": channels, "exif": exif}
+    return data.model_copy(update=decoding) if "channels" in source.takes else data
+
+
+def _known_extent(chosen: DataConfig) -> Extent | None:
+    """The size of what is to be read, where it is known before."""
+    source = _pick("data.name", chosen.name, DATASETS)
+    if source.extent is None:
+        return None
+    return source.extent(chosen).first(chosen.train_images, chosen.test_images)
 
 
 def _extent(chosen: DataConfig) -> Extent:
@@ -230,7 +250,7 @@ def build_optimizer(config: RunConfig, network: Network) -> Optimizer:
     build = _pick("optimizer.name", config.optimizer.name, OPTIMIZERS)
     if strategy_of(config).steps_by_layer:
         build = optimizers.sgd_by_layer
-    return build(config, network, _kernels(config))
+    return build(config, network, build_kernels(config))
 
 
 def build_method(
@@ -241,7 +261,7 @@ def build_method(
     `learning_rate` takes the number of a step, from 0; without it the rate is always the policy's
     base rate.
     """
-    return _method(config, workers, _kernels(config), learning_rate)
+    return _method(config, workers, build_kernels(config), learning_rate)
 
 
 def written_for_the_wire(
@@ -260,7 +280,7 @@ def written_for_the_wire(
 def build_wire_format(config: RunConfig, size: int) -> WireFormat | None:
     """The wire format that `exchange.wire_format` names; None for float32."""
     make = _pick("exchange.wire_format", config.exchange.wire_format, WIRE_FORMATS)
-    return None if make is None else make(config, _kernels(config), size)
+    return None if make is None else make(config, build_kernels(config), size)
 
 
 def _method(
@@ -274,7 +294,8 @@ def _method(
     return build(MethodContext(config, workers, build_network(config), kernels, rate))
 
 
-def _kernels(config: RunConfig) -> Kernels:
+def build_kernels(config: RunConfig) -> Kernels:
+    """The arithmetic beside networks that `backend.implementation` names."""
     return _pick("backend.implementation", config.backend.implementation, KERNELS)()
 
 

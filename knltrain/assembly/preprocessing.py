@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from knltrain.data.augmentation.mixing import Mixing
     from knltrain.data.augmentation.recipes import Recipe
     from knltrain.data.dataset import Dataset, Halves
+    from knltrain.data.model_preprocessing import ModelPreprocessing
     from knltrain.data.preprocessing import Preprocessing
     from knltrain.vectors import FloatArray
 
@@ -66,6 +67,48 @@ def dataset_of(
         return dataset
     crops = tuple(LabelledImages(halves.test, made(one)) for one in ten_crops(recipe))
     return replace(dataset, test_crops=crops)
+
+
+def model_preprocessing(config: DataConfig, dataset: Dataset) -> ModelPreprocessing:
+    """What a model that learns from this data set takes, in numbers."""
+    from knltrain.data.augmentation.augmenting import Augmenting
+    from knltrain.data.model_preprocessing import ModelPreprocessing
+
+    made = dataset.test.preprocessing
+    assert isinstance(made, Augmenting), "as with_recipes makes it"
+    frame, names = made.recipe.framing.still_frame, dataset.test.source.class_names
+    return ModelPreprocessing(
+        made.image_shape, frame, made.reverses, made.normalisation, names, config.exif
+    )
+
+
+def with_numbers(config: RunConfig, known: ModelPreprocessing) -> RunConfig:
+    """The run with numbers in place of mean and deviation that are of the training pictures.
+
+    They are measured once so, and a resumed run goes on with them.
+    """
+    data, numbers = config.data, {}
+    if data.mean == "training" and data.mean_file is None:
+        numbers["mean"] = tuple(known.mean)
+    if data.deviation == "training":
+        numbers["deviation"] = tuple(known.deviation)
+    return config.model_copy(update={"data": data.model_copy(update=numbers)})
+
+
+def images_for(
+    known: ModelPreprocessing, kernels: Kernels, crops: int = 1
+) -> tuple[Preprocessing, ...]:
+    """How a trained model's images are made: one of each picture, or ten.
+
+    Raises ConfigError where there is no frame for ten crops.
+    """
+    from knltrain.data.augmentation.augmenting import Augmenting
+    from knltrain.data.augmentation.recipes import ten_crops
+
+    recipe = known.recipe()
+    recipes = (recipe,) if crops == 1 else ten_crops(recipe)
+    given = known.normalisation, kernels.picture_pass, known.reverses
+    return tuple(Augmenting(known.image_shape, each, *given) for each in recipes)
 
 
 def rehearse_pass(kernels: Kernels) -> None:

@@ -11,6 +11,7 @@ from affinity import Need
 from knltrain.assembly.losses import check_labels
 from knltrain.assembly.methods import strategy_of
 from knltrain.assembly.names import DATASETS, build_dataset, build_network, plain_method
+from knltrain.assembly.preprocessing import model_preprocessing
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
 from knltrain.errors import CheckpointError, ConfigError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from knltrain.checkpoint.reader import Checkpoint
     from knltrain.data.contents import DataContents
     from knltrain.data.dataset import Dataset
+    from knltrain.data.model_preprocessing import ModelPreprocessing
     from knltrain.exchange.strategies.method import Method
     from knltrain.input.batch_shape import BatchShape
     from knltrain.network.parameters import ParameterVector
@@ -32,11 +34,13 @@ if TYPE_CHECKING:
 class RunSize:
     """The length of a run, and the memory of each of its workers.
 
-    `notes` tell the user what the run will not do. `batch` is what each worker takes at a time.
+    `notes` tell the user what the run will not do. `batch` is what each worker takes at a time,
+    `preprocessing` how pictures become images.
     """
 
     total_steps: int
     needs: tuple[Need, ...]
+    preprocessing: ModelPreprocessing
     notes: tuple[str, ...] = ()
     data: DataContents | None = None
     batch: BatchShape | None = None
@@ -88,6 +92,7 @@ def check_run(config: RunConfig, keep: Callable[[Dataset], None] | None = None) 
             workers=int(config.workers),
             batches_ahead_bytes=ahead * batch.bytes,
         ),
+        model_preprocessing(config.data, dataset),
         (*dataset.notes, *left_over(method, steps), *idle_cores(config, method)),
         dataset.contents,
         batch,
@@ -286,6 +291,27 @@ def check_data(
     raise CheckpointError(
         f"{checkpoint.folder}: the run has learned from {known}, but now there is {data}: give "
         f"{', or '.join(ways)}"
+    )
+
+
+def check_classes(
+    kept: ModelPreprocessing | None, now: ModelPreprocessing | None, accepts_other: bool = False
+) -> list[str]:
+    """Refuse to go on with other classes than the run began with: `CheckpointError`.
+
+    Their order counts, too: an output would get another meaning. Returns notes on those that are
+    accepted with other data, whose pictures keep the run's preprocessing.
+    """
+    if kept is None or now is None or kept.class_names == now.class_names:
+        return []
+    from knltrain.data.relabelled import told
+
+    before, after = told(kept.class_names), told(now.class_names)
+    if accepts_other and sorted(kept.class_names) != sorted(now.class_names):
+        return [f"--accept-other-data: the classes were {before}, and are now {after}"]
+    raise CheckpointError(
+        f"the run has learned classes in the order {before}, but now they are {after}: give a file "
+        "with the names in the run's order as data.class_names, or start a new run"
     )
 
 

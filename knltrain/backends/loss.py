@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from knltrain.vectors import FloatArray
 from vectorized_ops.implementations import Operations
@@ -19,9 +20,14 @@ __all__ = [
     "MeanSquaredError",
     "SigmoidCrossEntropy",
     "SoftmaxCrossEntropy",
+    "Telling",
     "classes_of",
     "told_right",
 ]
+
+
+Telling: TypeAlias = Literal["class", "classes", "values"]
+"""What outputs tell of an image: its class, which classes are there, or values."""
 
 
 class Loss(ABC):
@@ -30,6 +36,8 @@ class Loss(ABC):
     Labels are classes, int64 (n,), or targets, float32 (n, classes); see
     `vectorized_ops.reference.loss`. The losses of several outputs are summed by their weights.
     """
+
+    tells: ClassVar[Telling] = "class"
 
     @property
     def plain(self) -> Loss:
@@ -49,6 +57,14 @@ class Loss(ABC):
 
         Both are multiplied by `weight`.
         """
+
+    def told(self, outputs: AnyArray) -> npt.NDArray[np.float64]:
+        """Probabilities (n, classes) of outputs, softmax; or the outputs, if these are values."""
+        found: npt.NDArray[np.float64] = outputs.astype(np.float64)
+        with np.errstate(invalid="ignore"):  # inf - inf: the caller looks at what is told
+            np.exp(found - found.max(axis=1, keepdims=True), out=found)
+        found /= found.sum(axis=1, keepdims=True)
+        return found
 
     def mass(self, labels: AnyArray) -> float:
         """What the images of `labels` count together in a mean: their number."""
@@ -111,6 +127,12 @@ class SoftmaxCrossEntropy(Loss):
 class SigmoidCrossEntropy(Loss):
     """Mean over classes of -t log s - (1 - t) log (1 - s), s the sigmoid of the class's output."""
 
+    tells: ClassVar[Telling] = "classes"
+
+    def told(self, outputs: AnyArray) -> npt.NDArray[np.float64]:
+        """The sigmoid of each output."""
+        return np.asarray(0.5 * (1 + np.tanh(outputs.astype(np.float64) / 2)))
+
     def compute(
         self,
         operations: Operations,
@@ -133,6 +155,12 @@ class SigmoidCrossEntropy(Loss):
 @dataclass(frozen=True)
 class MeanSquaredError(Loss):
     """Mean over outputs of (output - t)^2."""
+
+    tells: ClassVar[Telling] = "values"
+
+    def told(self, outputs: AnyArray) -> npt.NDArray[np.float64]:
+        """The outputs as they are."""
+        return np.asarray(outputs.astype(np.float64))
 
     def compute(
         self,

@@ -21,7 +21,7 @@ from knltrain.errors import ConfigError
 
 if TYPE_CHECKING:
     from knltrain.evaluation import ClassCounts
-    from knltrain.launch.evaluate_run import CheckpointEvaluation
+    from knltrain.launch.evaluate_run import CheckpointEvaluation, Half
 
 MOST_ROWS: Final = 20
 """Classes up to which each has its line."""
@@ -30,6 +30,18 @@ MOST_ROWS: Final = 20
 @click.command()
 @click.argument("run_folder", type=RUN_FOLDER)
 @overrides_option
+@click.option(
+    "--data",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Take another data set: keys of [data], such as name=folder and root=/data/flowers.",
+)
+@click.option(
+    "--half",
+    type=click.Choice(["train", "test"]),
+    default="test",
+    help="Half of the data set to measure on.",
+)
 @other_data_option
 @click.option(
     "--picture",
@@ -40,19 +52,23 @@ MOST_ROWS: Final = 20
 def evaluate(
     run_folder: Path,
     overrides: tuple[str, ...],
+    data: tuple[str, ...],
+    half: Half,
     accepts_other_data: bool,
     picture: Path | None,
     as_json: bool,
 ) -> None:
     """Measure the newest checkpoint's model on the run's test images, also by class.
 
-    Only data.name and data.root may be --set, for data that have moved.
+    RUN_FOLDER may be a checkpoint in it. Only data.name and data.root may be --set, for data that
+    have moved, and evaluation.crops. Pictures of another data set (--data) are prepared as the
+    model takes them, and classes are matched by their names.
     """
     if picture is not None and picture.suffix != ".png":
         raise ConfigError(f"--picture {picture}: expected a name that ends in .png")
     from knltrain.launch.evaluate_run import evaluate_run
 
-    evaluated = evaluate_run(run_folder, overrides, accepts_other_data)
+    evaluated = evaluate_run(run_folder, overrides, accepts_other_data, data=data, half=half)
     for note in evaluated.notes:
         click.echo(f"note: {note}", err=True)
     _tell(evaluated, as_json)
@@ -71,27 +87,28 @@ def _tell(evaluated: CheckpointEvaluation, as_json: bool) -> None:
             "images": found.images,
         }
         if classes is not None:
+            fields["class_names"] = evaluated.class_names
             fields["top5_accuracy"] = classes.top5_accuracy
-            fields["class_names"] = classes.names
             fields["class_accuracy"] = classes.accuracies
             fields["confusion"] = classes.confusion
         say(json.dumps(fields))
         return
+    half = "training" if evaluated.half == "train" else "test"
     say(
-        f"{evaluated.checkpoint}: accuracy {found.accuracy:.2%} of {found.images:,} test images, "
-        f"loss {found.loss:.4f}"
+        f"{evaluated.checkpoint}: accuracy {found.accuracy:.2%} of {found.images:,} {half} "
+        f"images, loss {found.loss:.4f}"
     )
     if classes is not None:
-        for line in _by_class(classes):
+        for line in _by_class(classes, evaluated.class_names):
             say(line)
 
 
-def _by_class(classes: ClassCounts) -> Iterator[str]:
+def _by_class(classes: ClassCounts, names: tuple[str, ...]) -> Iterator[str]:
     if classes.top5_accuracy is not None:
         yield f"top-5 accuracy {classes.top5_accuracy:.2%}"
     if len(classes.images) > MOST_ROWS:
         return
-    names = classes.names or tuple(map(str, range(len(classes.images))))
+    names = names or tuple(map(str, range(len(classes.images))))
     width = max(len("class"), *map(len, names))
     yield f"{'class':{width}}  images  accuracy"
     for name, images, accuracy in zip(names, classes.images, classes.accuracies, strict=True):

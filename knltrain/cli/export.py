@@ -40,7 +40,8 @@ _Files: TypeAlias = Mapping[Path, Iterable["bytes | memoryview"]]
 def export(source: str, out: Path, weights: Path | None, classes: int | None, opencv: bool) -> None:
     """Write a trained network for other programs: as files of Caffe, or as ONNX.
 
-    RUN is a run's folder, whose newest checkpoint is taken; NETWORK a name or file of a network.
+    RUN is a run's folder, whose newest checkpoint is taken, or a checkpoint in it; NETWORK a name
+    or file of a network. How images are made of pictures is written beside it, if the run tells.
     """
     makers = {".prototxt": _caffe, ".onnx": _onnx}
     if out.suffix not in makers:
@@ -53,9 +54,15 @@ def export(source: str, out: Path, weights: Path | None, classes: int | None, op
     for note in model.notes:
         click.echo(f"note: {note}", err=True)
     files, notes = makers[out.suffix](model, out, opencv)
-    _write(files)
+    beside: _Files = {}
+    if model.preprocessing is not None:
+        text = model.preprocessing.to_json()
+        beside = {out.with_suffix(".preprocessing.json"): [text.encode()]}
+    _write({**files, **beside})
     for path in files:
         say(f"{path}: network '{model.network.name}' with the weights of {model.origin}")
+    for path in beside:
+        say(f"{path}: how pictures become images, and names of classes")
     for note in notes:
         say(f"  {note}")
 
@@ -64,15 +71,21 @@ def _caffe(model: TrainedModel, out: Path, opencv: bool) -> tuple[_Files, tuple[
     from knltrain.interchange.caffe.exporting import caffe_files
 
     found = caffe_files(model.network, model.parameters, opencv)
-    model_file = out.with_suffix(".caffemodel")
-    files: _Files = {out: [found.prototxt.encode()], model_file: found.caffemodel}
+    text, model_file = found.prototxt, out.with_suffix(".caffemodel")
+    if model.preprocessing is not None:
+        from knltrain.interchange.caffe.transforming import transform_comment
+
+        text = transform_comment(model.preprocessing) + text
+    files: _Files = {out: [text.encode()], model_file: found.caffemodel}
     return files, found.notes
 
 
 def _onnx(model: TrainedModel, out: Path, _opencv: bool) -> tuple[_Files, tuple[str, ...]]:
     from knltrain.interchange.onnx.exporting import onnx_file
 
-    return {out: [onnx_file(model.network, model.parameters)]}, ()
+    known = model.preprocessing
+    metadata = {} if known is None else {"preprocessing": known.to_json()}
+    return {out: [onnx_file(model.network, model.parameters, metadata)]}, ()
 
 
 def _write(files: _Files) -> None:

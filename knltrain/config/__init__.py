@@ -2,7 +2,7 @@
 
 from knltrain.config.data_table import DataConfig
 from knltrain.config.optimizer_tables import LearningRateConfig
-from knltrain.config.reading import load_config, to_toml, with_workers
+from knltrain.config.reading import load_config, to_toml, with_data, with_workers
 from knltrain.config.run import RunConfig
 
 __all__ = [
@@ -11,5 +11,6 @@ __all__ = [
     "RunConfig",
     "load_config",
     "to_toml",
+    "with_data",
     "with_workers",
 ]

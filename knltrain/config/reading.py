@@ -47,6 +47,16 @@ def with_workers(config: RunConfig, workers: int, nodes: int | None = None) -> R
     return _validated(config.model_dump() | decided, f"run '{config.name}'")
 
 
+def with_data(config: RunConfig, given: Sequence[str]) -> RunConfig:
+    """The configuration with [data] made of `given` alone, such as "name=folder", "root=/data".
+
+    Raises ConfigError for what is not KEY=VALUE, and for wrong keys and values.
+    """
+    tables: dict[str, Any] = {"data": {}}
+    replace_keys(tables, [f"data.{each}" for each in given])
+    return _validated(config.model_dump() | tables, "another data set")
+
+
 def to_toml(config: RunConfig) -> str:
     """Return the configuration with all defaults as TOML that `load_config` reads back equal."""
     return tomli_w.dumps(config.model_dump(exclude_none=True))

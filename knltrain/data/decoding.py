@@ -111,8 +111,7 @@ def check_pixels(height: int, width: int, most: int, name: str) -> None:
 def broken(name: str, why: object) -> str:
     """The message about a picture that cannot be decoded."""
     return (
-        f"{name}: cannot be decoded ({why}): expected a whole picture; fetch it again or remove it,"
-        " or set data.broken = 'skip' to go on without it"
+        f"{name}: cannot be decoded ({why}): expected a whole picture; fetch it again or remove it"
     )
 
 

@@ -77,7 +77,7 @@ class EncodedSource(ImageSource):
             return self._decoded(place, least, buffer)
         except BrokenPicture as error:
             if not self.rules.skip:
-                raise
+                raise _stopping(error) from error
             return self._next_good(row, error, least, buffer)
 
     def encoded(self, row: int) -> Encoded:
@@ -108,7 +108,7 @@ class EncodedSource(ImageSource):
                 size = picture_size(self.pictures.data(row), name, self.rules.exif)
             except BrokenPicture as error:
                 if not self.rules.skip:
-                    raise
+                    raise _stopping(error) from error
                 broken = error
                 continue
             found.setdefault(size, name)
@@ -169,6 +169,10 @@ class EncodedSource(ImageSource):
             f"{error}; it cannot be skipped, as none of the {len(found) - 1:,} next pictures with "
             "its label is whole"
         )
+
+
+def _stopping(error: BrokenPicture) -> BrokenPicture:
+    return BrokenPicture(f"{error}, or set data.broken = 'skip' to go on without it")
 
 
 @final

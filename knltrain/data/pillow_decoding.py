@@ -87,7 +87,7 @@ def _opened(data: Encoded, name: str) -> ImageFile:
         what = f"begins with 0x{begin.hex()}" if begin else "is empty"
         raise BrokenPicture(
             f"{name}: {what}: expected a picture in JPEG, PNG, BMP, GIF, TIFF, WebP or PPM; convert"
-            " or remove it, or set data.broken = 'skip' to go on without it"
+            " or remove it"
         )
     module: Any = import_module(f"PIL.{reader}ImagePlugin")
     try:
@@ -105,8 +105,7 @@ def _pixels(image: ImageFile, channels: int, name: str) -> Pixels:
         return np.repeat(grey[..., None], channels, axis=2)
     if mode[0] in "IF":
         raise BrokenPicture(
-            f"{name}: its values have 32 bits: expected 8 or 16 bits; convert it, or set "
-            "data.broken = 'skip' to go on without it"
+            f"{name}: its values have 32 bits: expected 8 or 16 bits; convert or remove it"
         )
     if mode in ("P", "PA"):
         found = image.convert("RGBA").convert  # which knows all kinds of transparency

@@ -5,94 +5,161 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from affinity import allowed_cpus, physical_cores, read_topology
-from knltrain.assembly import build_backend, build_dataset, build_network, check_data
-from knltrain.assembly.losses import check_labels, tells_each_class
-from knltrain.checkpoint.folders import by_step
-from knltrain.checkpoint.reader import Checkpoint, load_checkpoint
-from knltrain.config import RunConfig
+from knltrain.assembly import build_backend, build_network, check_data
+from knltrain.assembly.losses import check_targets, tells_each_class
+from knltrain.assembly.names import build_kernels, read_halves, with_decoding_of
+from knltrain.assembly.preprocessing import images_for
+from knltrain.config import RunConfig, with_data
+from knltrain.data.dataset import Halves, LabelledImages
+from knltrain.data.model_preprocessing import ModelPreprocessing
+from knltrain.data.relabelled import told, with_classes_of
 from knltrain.data.skipped import SKIPPED
-from knltrain.errors import CheckpointError, ConfigError, DamagedCheckpoint
+from knltrain.errors import ConfigError
 from knltrain.evaluation import Evaluation, Evaluator
 from knltrain.exchange.transports.loopback import Loopback
-from knltrain.launch.run_folder import read_config
-from knltrain.network.network import Network
+from knltrain.launch.kept_model import model_in, preprocessing_of_run
+from knltrain.launch.run_folder import read_config, run_folder_of
 
 CHANGEABLE: Final = ("data.name", "data.root", "evaluation.crops")
 """Keys that may differ from the training's: name and place of the data, images of each picture."""
 
+OF_THE_MODEL: Final = (
+    *("side_pixels", "recipe", "shift_pixels", "jitter", "mixup", "cutmix"),
+    *("mean", "mean_file", "deviation", "network_order", "channels", "exif", "batches_ahead"),
+)
+"""Keys of `[data]` that another data set does not choose: the model has its own preprocessing."""
+
+Half: TypeAlias = Literal["train", "test"]
+
 
 @dataclass(frozen=True, slots=True)
 class CheckpointEvaluation:
-    """The evaluation of the model in `checkpoint`, after `step` steps, on the run's test images."""
+    """The evaluation of the model in `checkpoint`, after `step` steps, on one half's images.
+
+    `class_names` are those of the model, by number.
+    """
 
     checkpoint: Path
     step: int
     found: Evaluation
     notes: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
+    half: Half = "test"
 
 
 def evaluate_run(
-    run_folder: str | Path, overrides: Sequence[str] = (), accepts_other_data: bool = False
+    run_folder: str | Path,
+    overrides: Sequence[str] = (),
+    accepts_other_data: bool = False,
+    *,
+    data: Sequence[str] = (),
+    half: Half = "test",
 ) -> CheckpointEvaluation:
-    """Evaluate the model (the center) of the newest whole checkpoint on all the run's test images.
+    """Evaluate the model (the center) of the newest whole checkpoint on all images of a half.
 
-    Damaged checkpoints are not renamed, as the run may still be going on. Only `CHANGEABLE` keys
-    may be overridden. The data must be those of the run, unless others are accepted.
+    `run_folder` may be a checkpoint in it, too. Damaged checkpoints are not renamed, as the run may
+    still be going on. Only `CHANGEABLE` keys may be overridden. The data must be those of the run,
+    unless others are accepted.
+
+    `data` are keys and values of another data set's `[data]`, such as "name=folder" and
+    "root=/data". Its pictures become images as those of the run did, and its classes are matched
+    with the model's by their names.
 
     Raises RunFolderError, CheckpointError, ConfigError, DataError or NonFiniteLoss.
     """
-    run_folder = Path(run_folder)
+    _check_keys(overrides, data)
+    run_folder, chosen = run_folder_of(Path(run_folder))
+    config = read_config(run_folder, tuple(overrides))
+    network = build_network(config)
+    checkpoint, notes = model_in(run_folder, chosen, network)
+    SKIPPED.reasons.clear()
+    if not data:
+        halves = read_halves(config)
+        notes += check_data(checkpoint, halves.contents, accepts_other_data)
+    known, doubts = preprocessing_of_run(run_folder, config, network)
+    notes += doubts
+    if data:
+        config = _of_other_data(config, data, known)
+        halves = read_halves(config)
+        notes += [*halves.notes, *_absent(halves, half, known)]
+    images, *crops = _images(config, halves, known, half)
+    whole, at_a_time = _in_whole_batches(config)
+    batch = min(at_a_time, len(images.labels))
+    backend = build_backend(whole, network, batch, threads_here(config))
+    try:
+        several = tells_each_class(config, images.labels)
+        classes = len(known.class_names)
+        evaluator = Evaluator(images, backend, Loopback(1), batch, classes, several, crops)
+        found = evaluator.evaluate(checkpoint.center.packed, checkpoint.step, by_class=True)
+    finally:
+        backend.close()
+    if SKIPPED:
+        notes.append(str(SKIPPED))
+    kept = checkpoint.folder, checkpoint.step
+    return CheckpointEvaluation(*kept, found, tuple(notes), known.class_names, half)
+
+
+def threads_here(config: RunConfig) -> int:
+    """Threads of one process in place of all workers: no more than there are cores here."""
+    cores = len(physical_cores(read_topology(), allowed_cpus()))
+    configured = config.backend.threads
+    return cores if configured == "auto" else min(configured, cores)
+
+
+def _check_keys(overrides: Sequence[str], data: Sequence[str]) -> None:
     for override in overrides:
         if override.partition("=")[0].strip() not in CHANGEABLE:
             raise ConfigError(
                 f"--set {override}: a run is evaluated as it was trained, only "
                 f"{', '.join(CHANGEABLE)} may change"
             )
-    config = read_config(run_folder, tuple(overrides))
-    network = build_network(config)
-    checkpoint, notes = newest_model(run_folder, network)
-    SKIPPED.reasons.clear()
-    dataset = build_dataset(config)
-    notes += check_data(checkpoint, dataset.contents, accepts_other_data)
-    check_labels(config, network, dataset)
-    images = dataset.test
-    whole, at_a_time = _in_whole_batches(config)
-    batch = min(at_a_time, len(images.labels))
-    cores = len(physical_cores(read_topology(), allowed_cpus()))
-    configured = config.backend.threads
-    threads = cores if configured == "auto" else min(configured, cores)
-    backend = build_backend(whole, network, batch, threads)
-    try:
-        several = tells_each_class(config, images.labels)
-        crops = dataset.test_crops
-        evaluator = Evaluator(images, backend, Loopback(1), batch, dataset.classes, several, crops)
-        found = evaluator.evaluate(checkpoint.center.packed, checkpoint.step, by_class=True)
-    finally:
-        backend.close()
-    if SKIPPED:
-        notes.append(str(SKIPPED))
-    return CheckpointEvaluation(checkpoint.folder, checkpoint.step, found, tuple(notes))
+    for each in data:
+        if each.partition("=")[0].strip() in OF_THE_MODEL:
+            raise ConfigError(
+                f"--data {each}: the model has its own preprocessing; expected keys that say where "
+                "pictures and labels are: leave it out"
+            )
 
 
-def newest_model(run_folder: Path, network: Network) -> tuple[Checkpoint, list[str]]:
-    """The newest checkpoint whose model is whole, and notes on those that are damaged."""
-    damaged: list[str] = []
-    for _, folder in reversed(by_step(run_folder)):
-        try:
-            checkpoint = load_checkpoint(folder, network)
-        except DamagedCheckpoint as error:
-            damaged.append(str(error))
-        else:
-            return checkpoint, [f"{why}; {folder.name} is taken" for why in damaged]
-    if damaged:
-        raise DamagedCheckpoint(f"{'; '.join(damaged)}; no checkpoint is whole")
-    raise CheckpointError(
-        f"'{run_folder}' has no checkpoint to evaluate: let the run come to its end, or give "
-        "it checkpoint.every_epochs above 0"
+def _of_other_data(config: RunConfig, data: Sequence[str], known: ModelPreprocessing) -> RunConfig:
+    """The run with another data set, whose pictures are decoded for the model."""
+    config = with_data(config, data)
+    decoded = with_decoding_of(config.data, known.image_shape[2], known.exif)
+    return config.model_copy(update={"data": decoded})
+
+
+def _absent(halves: Halves, half: Half, known: ModelPreprocessing) -> list[str]:
+    source = halves.test if half == "test" else halves.train
+    absent = [name for name in known.class_names if name not in source.class_names]
+    return [f"the data set has no classes {told(absent)}, which the model knows"] * bool(absent)
+
+
+def _images(
+    config: RunConfig, halves: Halves, known: ModelPreprocessing, half: Half
+) -> list[LabelledImages]:
+    """The images of a half as the model takes them, then ten crops of each if they are asked for.
+
+    Raises DataError where classes or channels are others than the model's.
+    """
+    where = halves.description or halves.name
+    source = with_classes_of(
+        halves.test if half == "test" else halves.train, known.class_names, where
     )
+    if source.channels != known.image_shape[2]:
+        raise ConfigError(
+            f"{where}: pictures have {source.channels} channels, the model takes "
+            f"{known.image_shape[2]}: expected the same"
+        )
+    if source.labels.ndim == 2:
+        check_targets(config.loss.kind, source.labels, where)
+    kernels, crops = build_kernels(config), config.evaluation.crops
+    made = images_for(known, kernels)
+    if crops > 1:
+        made += images_for(known, kernels, crops)
+    return [LabelledImages(source, each) for each in made]
 
 
 def _in_whole_batches(config: RunConfig) -> tuple[RunConfig, int]:
@@ -104,5 +171,10 @@ def _in_whole_batches(config: RunConfig) -> tuple[RunConfig, int]:
     at_a_time, asked = config.train.batch, config.backend.micro_batch
     if asked != "auto" and asked > 0:
         at_a_time = min(at_a_time, asked)
+    return in_one_piece(config), at_a_time
+
+
+def in_one_piece(config: RunConfig) -> RunConfig:
+    """The same run without micro-batches, which only gradients need, and their measurements."""
     backend = config.backend.model_copy(update={"micro_batch": 0})
-    return config.model_copy(update={"backend": backend}), at_a_time
+    return config.model_copy(update={"backend": backend})

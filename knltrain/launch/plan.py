@@ -28,6 +28,7 @@ from affinity import (
     tiles_of,
 )
 from knltrain.assembly import check_names, check_run, doubts_about, resolved, strategy_of
+from knltrain.assembly.preprocessing import with_numbers
 from knltrain.communication.mpi.runtime import INSTALL
 from knltrain.communication.oneccl.archived import MODULE
 from knltrain.communication.oneccl.library import MISSING, installed
@@ -35,6 +36,7 @@ from knltrain.config import RunConfig, with_workers
 from knltrain.config.methods import METHODS
 from knltrain.data.contents import DataContents
 from knltrain.data.dataset import Dataset
+from knltrain.data.model_preprocessing import ModelPreprocessing
 from knltrain.errors import ConfigError
 from knltrain.input.batch_shape import BatchShape
 from knltrain.launch.data_cores import apart_for_data, memory_for_data
@@ -59,7 +61,8 @@ class RunPlan:
     `placements` are those of the workers that this process starts, as `node_share` says; their
     ranks are those on this node. `notes` are messages for the user about the places. `data` are
     the contents of the data set. `pool` is the place of the data pool, if this process starts one,
-    and `batch` the shape of what it makes for each worker.
+    and `batch` the shape of what it makes for each worker. `preprocessing` is that of the model,
+    and `config.data` has its numbers.
     """
 
     config: RunConfig
@@ -70,6 +73,7 @@ class RunPlan:
     data: DataContents | None = None
     pool: Placement | None = None
     batch: BatchShape | None = None
+    preprocessing: ModelPreprocessing | None = None
 
     @property
     def workers(self) -> int:
@@ -127,7 +131,7 @@ def _plan(config: RunConfig, node_share: NodeShare, keep: Keep | None) -> RunPla
     notes = (*doubts, *size.notes, *(quota_notes or allowed.notes), *_crowded(config, plan))
     notes += plan.notes
     return RunPlan(
-        config,
+        with_numbers(config, size.preprocessing),
         _of_share(plan, node_share),
         size.total_steps,
         notes,
@@ -135,6 +139,7 @@ def _plan(config: RunConfig, node_share: NodeShare, keep: Keep | None) -> RunPla
         size.data,
         pool,
         size.batch,
+        size.preprocessing,
     )
 
 

@@ -9,16 +9,21 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from knltrain.checkpoint.folders import step_of
 from knltrain.config import RunConfig, load_config, to_toml
-from knltrain.errors import RunFolderError
+from knltrain.errors import DataError, RunFolderError
 from knltrain.files.durable import sync, write_whole
 from knltrain.network.network import Network
 from knltrain.network.zoo.networks import network_named
 
+if TYPE_CHECKING:
+    from knltrain.data.model_preprocessing import ModelPreprocessing
+
 CONFIG: Final = "config.toml"
 NETWORK: Final = "network.json"
+PREPROCESSING: Final = "preprocessing.json"
 PLACEMENT: Final = "placement.json"
 
 
@@ -63,6 +68,44 @@ def write_network(run_folder: Path, network: Network) -> None:
     from knltrain.network.description import network_to_json
 
     _write_whole(run_folder / NETWORK, network_to_json(network))
+
+
+def write_preprocessing(run_folder: Path, known: ModelPreprocessing | None) -> None:
+    """Write how pictures become images, and the names of the classes, if that is known."""
+    if known is not None:
+        _write_whole(run_folder / PREPROCESSING, known.to_json())
+
+
+def read_preprocessing(run_folder: Path) -> ModelPreprocessing | None:
+    """What training has written; None in the folders of older versions.
+
+    Raises DataError for a file that is none, and RunFolderError for one that cannot be read.
+    """
+    from knltrain.data.model_preprocessing import ModelPreprocessing
+
+    path = run_folder / PREPROCESSING
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 text at byte {error.start}: copy it anew") from error
+    except OSError as error:
+        raise RunFolderError(
+            f"cannot read '{path}' ({error.strerror}): make it readable"
+        ) from error
+    return ModelPreprocessing.from_json(text, str(path))
+
+
+def run_folder_of(source: Path) -> tuple[Path, Path | None]:
+    """The folder of a run, and the checkpoint in it that is meant; None: the newest.
+
+    `source` is a run folder, or the folder of one of its checkpoints.
+    """
+    source = source.absolute()
+    if step_of(source) is not None and not (source / CONFIG).is_file():
+        return source.parent, source
+    return source, None
 
 
 def network_name(config: RunConfig, run_folder: Path) -> str:

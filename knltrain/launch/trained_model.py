@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import final
 
 from knltrain.assembly import build_network
+from knltrain.data.model_preprocessing import ModelPreprocessing
 from knltrain.errors import ConfigError
-from knltrain.launch.evaluate_run import newest_model
-from knltrain.launch.run_folder import read_config
+from knltrain.launch.kept_model import model_in
+from knltrain.launch.run_folder import read_config, read_preprocessing, run_folder_of
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.networks import network_named
@@ -18,12 +19,16 @@ from knltrain.network.zoo.networks import network_named
 @final
 @dataclass(frozen=True, slots=True)
 class TrainedModel:
-    """A network, its parameters, where these come from, and notes on what was passed over."""
+    """A network, its parameters, where these come from, and notes on what was passed over.
+
+    `preprocessing` is that of a run which has kept it.
+    """
 
     network: Network
     parameters: ParameterVector
     origin: Path
     notes: tuple[str, ...] = ()
+    preprocessing: ModelPreprocessing | None = None
 
 
 def trained_model(source: str, weights: Path | None, classes: int | None = None) -> TrainedModel:
@@ -39,9 +44,11 @@ def trained_model(source: str, weights: Path | None, classes: int | None = None)
                 f"'{source}' is a run's folder, which has its own weights and classes: leave out "
                 "--weights and --classes"
             )
-        network = build_network(read_config(folder))
-        checkpoint, notes = newest_model(folder, network)
-        return TrainedModel(network, checkpoint.center, checkpoint.folder, tuple(notes))
+        run_folder, chosen = run_folder_of(folder)
+        network = build_network(read_config(run_folder))
+        checkpoint, notes = model_in(run_folder, chosen, network)
+        known = read_preprocessing(run_folder)
+        return TrainedModel(network, checkpoint.center, checkpoint.folder, tuple(notes), known)
     network = network_named(source, classes)
     if weights is None:
         raise ConfigError(

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from affinity import PlacementError, TooManyWorkers
-from knltrain.assembly import build_network, check_resumable, check_weights, strategy_of
+from knltrain.assembly import (
+    build_network,
+    check_classes,
+    check_resumable,
+    check_weights,
+    strategy_of,
+)
 from knltrain.cluster.job_end import JobEnd
 from knltrain.cluster.task import Task, this_task
 from knltrain.cluster.worker import MeetingPoint
@@ -36,8 +42,10 @@ from knltrain.launch.run_folder import (
     held,
     network_name,
     read_config,
+    read_preprocessing,
     write_config,
     write_network,
+    write_preprocessing,
 )
 from knltrain.launch.shared_memory import Shared, shared_by_workers
 from knltrain.launch.signals import SignalPipe, check_main_thread
@@ -95,6 +103,7 @@ def train(config: RunConfig, kept_fds: Sequence[int] = (), *, follow: Follow | N
                 folder = create_run_folder(Path(part.config.runs_folder), part.config.name)
                 holding.enter_context(held(folder))
                 write_network(folder, build_network(part.config))
+                write_preprocessing(folder, part.preprocessing)
                 write_config(folder, found.kept_in(folder, part.config))
             return _carry_out(
                 part, folder, job_peers, memory, kept_fds, heeding, display, resume=False
@@ -140,9 +149,14 @@ def resume(
         display = display_on(sys.stdout, part.node_share.leads, follow)
         if part.node_share.leads:
             steps, contents = part.total_steps, part.data
+            kept = read_preprocessing(run_folder)
+            classes = check_classes(kept, part.preprocessing, accepts_other_data)
             found = check_resumable(part.config, run_folder, steps, contents, accepts_other_data)
+            found += classes
             for note in found:  # at once: what has been set aside is so whatever comes next
                 (display if follow else PlainDisplay(sys.stdout)).note(f"note: {note}")
+            if kept is None:  # of a run of an older version
+                write_preprocessing(run_folder, part.preprocessing)
             write_config(run_folder, part.config)
         folder = run_folder if part.node_share.leads else None
         return _carry_out(part, folder, job_peers, memory, (), heeding, display, resume=True)

@@ -66,8 +66,8 @@ class Augmenting(Preprocessing):
         reverses: bool = False,
     ) -> None:
         self.image_shape = image_shape
-        self._recipe, self._reverses = recipe, reverses and image_shape[2] == 3
-        self._normalisation, self._makes_pass = normalisation, makes_pass
+        self.recipe, self.reverses = recipe, reverses and image_shape[2] == 3
+        self.normalisation, self._makes_pass = normalisation, makes_pass
         picture = normalisation.mean_picture
         self._mean_shape = None if picture is None else np.array(picture.shape[:2], np.int64)
         self._check_mean_picture()
@@ -82,24 +82,24 @@ class Augmenting(Preprocessing):
             pictures = source.pictures_of(rows[part])
             if isinstance(pictures, PicturesOf):
                 sizes = np.tile(pictures.pixels.shape[1:3], (len(pictures), 1))
-                pictures = pictures.reversed() if self._reverses else pictures
+                pictures = pictures.reversed() if self.reverses else pictures
             else:
                 sizes = np.array([picture.shape[:2] for picture in pictures], np.int64)
-                if self._reverses:
+                if self.reverses:
                     pictures = [picture[:, :, ::-1] for picture in pictures]
             random = None if draws is None else RandomWords(draws, rows[part])
-            parts = self._recipe.framing.parts(sizes, random)
+            parts = self.recipe.framing.parts(sizes, random)
             self._pass.write(pictures, self._plan(parts, random), out_nhwc[part])
 
     @cached_property
     def _pass(self) -> PixelPass:
-        numbers = self._normalisation
+        numbers = self.normalisation
         return self._makes_pass(self.image_shape, numbers.mean, numbers.scale, numbers.mean_picture)
 
     def _plan(self, parts: Parts, random: RandomWords | None) -> PicturePlan:
         count = len(parts.boxes)
-        flipped = np.full(count, self._recipe.mirrors)
-        if random is not None and self._recipe.flips:
+        flipped = np.full(count, self.recipe.mirrors)
+        if random is not None and self.recipe.flips:
             flipped = below(random.words(FLIP), 2)[:, 0] == 1
         colours, of_mean = self._colours(random)
         return PicturePlan(parts.boxes, flipped, colours, of_mean, self._offsets(parts))
@@ -112,7 +112,7 @@ class Augmenting(Preprocessing):
         return parts.offsets - (parts.frames - mean) // 2
 
     def _colours(self, random: RandomWords | None) -> tuple[FloatArray | None, FloatArray | None]:
-        recipe, channels = self._recipe, self.image_shape[2]
+        recipe, channels = self.recipe, self.image_shape[2]
         has_noise = recipe.noise > 0 and channels == 3
         if random is None or not (recipe.jitter or has_noise):
             return None, None
@@ -123,7 +123,7 @@ class Augmenting(Preprocessing):
             matrix, of_mean = jittered(random, recipe.jitter, channels)
         if has_noise:
             added = colour_noise(random, recipe.noise)
-        if self._reverses:
+        if self.reverses:
             matrix, added = matrix[:, ::-1, ::-1], added[:, ::-1]
             of_mean = None if of_mean is None else of_mean[:, ::-1, ::-1]
         colours = np.concatenate((matrix, added[:, :, None]), axis=2).astype(np.float32)
@@ -133,8 +133,8 @@ class Augmenting(Preprocessing):
         mean, image = self._mean_shape, self.image_shape[:2]
         if mean is None or (mean == image).all():
             return
-        if (mean < image).any() or not self._recipe.framing.has_frame:
-            larger = " or larger" if self._recipe.framing.has_frame else ", as this recipe resizes"
+        if (mean < image).any() or not self.recipe.framing.has_frame:
+            larger = " or larger" if self.recipe.framing.has_frame else ", as this recipe resizes"
             raise DataError(
                 f"data.mean_file has {mean[0]} x {mean[1]} pixels, images have {image[0]} x "
                 f"{image[1]}: expected as many{larger}"

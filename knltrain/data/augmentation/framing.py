@@ -46,6 +46,11 @@ class Framing(ABC):
     def __init__(self, image: tuple[int, int]) -> None:
         self.image = np.array(image, np.int64)
 
+    @property
+    def still_frame(self) -> tuple[int, int] | None:
+        """Height and width of the least frame in evaluation; None where it is the image's."""
+        return None
+
     @abstractmethod
     def parts(self, sizes: Sizes, random: RandomWords | None) -> Parts:
         """The parts of pictures; without `random` those in their middle."""
@@ -85,12 +90,22 @@ class ShortSide(Framing):
 
     The frame is 8/7 of the image, to the next multiple of 8: 256 pixels for 224 and 227. For
     training it is any size from that to `largest` times that (VGG: Simonyan, Zisserman, 2015).
+    `frame` is another frame, at least as large as the image.
     """
 
-    def __init__(self, image: tuple[int, int], largest: float = 1.0) -> None:
+    def __init__(
+        self, image: tuple[int, int], largest: float = 1.0, frame: tuple[int, int] | None = None
+    ) -> None:
         super().__init__(image)
         self._largest = largest
-        self._frame = np.maximum(self.image, (self.image * 8 + 28) // 56 * 8)
+        usual = (self.image * 8 + 28) // 56 * 8 if frame is None else np.array(frame, np.int64)
+        self._frame = np.maximum(self.image, usual)
+
+    @property
+    def still_frame(self) -> tuple[int, int]:
+        """See `Framing`."""
+        height, width = self._frame.tolist()
+        return height, width
 
     def parts(self, sizes: Sizes, random: RandomWords | None) -> Parts:
         """See `Framing`."""
@@ -119,6 +134,11 @@ class RandomArea(Framing):
     def __init__(self, image: tuple[int, int]) -> None:
         super().__init__(image)
         self._still = ShortSide(image)
+
+    @property
+    def still_frame(self) -> tuple[int, int]:
+        """See `Framing`."""
+        return self._still.still_frame
 
     def parts(self, sizes: Sizes, random: RandomWords | None) -> Parts:
         """See `Framing`."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Final
 
 import torch
@@ -19,17 +20,21 @@ from knltrain.network.parameters import ParameterVector
 
 INPUT: Final = "images"
 OUTPUT: Final = "logits"
+_NO_METADATA: Final[Mapping[str, str]] = MappingProxyType({})
 _IMAGES: Final = 2
 """Of one image, the exporter would make a constant."""
 _LARGEST_FILE: Final = (1 << 31) - 1
 """Of a message of protocol buffers."""
 
 
-def onnx_file(network: Network, parameters: ParameterVector) -> bytes:
+def onnx_file(
+    network: Network, parameters: ParameterVector, metadata: Mapping[str, str] = _NO_METADATA
+) -> bytes:
     """The network in evaluation: "images" (N,C,H,W) float32 to "logits" (N,classes), any N.
 
-    Batch normalisations stay as they are. Weights have PyTorch's names, as "conv1.weight". Raises
-    NetworkError where the extra `onnx` is not installed, and for networks that are too large.
+    `metadata` become properties of the model. Batch normalisations stay as they are. Weights have
+    PyTorch's names, as "conv1.weight". Raises NetworkError where the extra `onnx` is not installed,
+    and for networks that are too large.
     """
     check_onnx()
     import onnxscript.optimizer
@@ -61,6 +66,8 @@ def onnx_file(network: Network, parameters: ParameterVector) -> bytes:
         proto = program.model_proto
     proto.graph.name = network.name
     proto.producer_name = "knltrain"
+    for key, value in metadata.items():
+        proto.metadata_props.add(key=key, value=value)
     clean(proto.graph)
     content: bytes = proto.SerializeToString()
     return content

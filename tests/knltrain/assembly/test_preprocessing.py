@@ -13,11 +13,14 @@ import pytest
 from knltrain.assembly.factories import numba_kernels, reference_kernels
 from knltrain.assembly.names import build_dataset
 from knltrain.assembly.preprocessing import (
+    images_for,
     mixing_of,
+    model_preprocessing,
     preprocessing_of,
     read_mean_file,
     recipe_of,
     rehearse_pass,
+    with_numbers,
 )
 from knltrain.config import DataConfig
 from knltrain.data.augmentation.recipes import RECIPES
@@ -198,3 +201,36 @@ def test_a_run_is_tested_by_ten_crops_of_each_picture(config, make_worker, tmp_p
     worker = make_worker(chosen, tmp_path)
     worker.run()
     assert worker.evaluation.images == 20
+
+
+@pytest.mark.parametrize("recipe", ["cifar", "inception"])
+def test_numbers_of_a_model_make_the_same_images_as_its_training_tested(config, recipe):
+    chosen = config(data__recipe=recipe, data__side_pixels=28, data__network_order="bgr")
+    dataset = build_dataset(chosen)
+    known = model_preprocessing(chosen.data, dataset)
+    assert known.class_names == dataset.test.source.class_names
+    (made,) = images_for(known, reference_kernels())
+    assert len(images_for(known, reference_kernels(), 10)) == 10 if recipe != "cifar" else True
+    rows, images = np.arange(6), np.zeros((2, 6, *known.image_shape), np.float32)
+    for each, out in zip((dataset.test.preprocessing, made), images, strict=True):
+        each.write(dataset.test.source, rows, None, out)
+    np.testing.assert_array_equal(images[0], images[1])
+
+
+def test_what_was_measured_is_written_down_as_numbers_that_mean_the_same(config):
+    chosen = config(data__deviation=3.0)
+    known = model_preprocessing(chosen.data, build_dataset(chosen))
+    numbers = with_numbers(chosen, known)
+    assert numbers.data.mean == tuple(known.mean)
+    assert numbers.data.deviation == 3.0
+    again = model_preprocessing(numbers.data, build_dataset(numbers))
+    assert again.to_json() == known.to_json()
+
+
+def test_a_mean_picture_stays_one(config, tmp_path):
+    np.save(tmp_path / "mean.npy", np.full((28, 28, 1), 5.0))
+    chosen = config(data__mean_file=str(tmp_path / "mean.npy"))
+    known = model_preprocessing(chosen.data, build_dataset(chosen))
+    assert known.normalisation.mean_picture.mean() == 5
+    numbers = with_numbers(chosen, known).data
+    assert (numbers.mean, numbers.deviation) == ("training", tuple(known.deviation))

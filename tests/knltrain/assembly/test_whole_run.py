@@ -10,6 +10,7 @@ from safetensors.numpy import save_file
 
 from knltrain.assembly import (
     build_network,
+    check_classes,
     check_data,
     check_resumable,
     check_run,
@@ -310,3 +311,17 @@ def test_what_cannot_go_along_trees_layer_by_layer_is_refused(config, chosen, ex
     check_run(config(**method))
     with pytest.raises(ConfigError, match=expected):
         check_run(config(**{**method, **chosen}))
+
+
+def test_a_run_goes_on_with_the_classes_that_it_began_with(config):
+    kept = check_run(config(workers=1)).preprocessing
+    assert check_classes(kept, kept) == check_classes(None, kept) == check_classes(kept, None) == []
+    turned = replace(kept, class_names=kept.class_names[::-1])
+    for accepts in (False, True):  # else each output would get another meaning
+        with pytest.raises(CheckpointError, match=r"order '0', '1', .* now they are '9', '8'"):
+            check_classes(kept, turned, accepts)
+    others = replace(kept, class_names=(*kept.class_names[:9], "nine"))
+    with pytest.raises(CheckpointError, match=r"'nine': .*data.class_names"):
+        check_classes(kept, others)
+    (note,) = check_classes(kept, others, accepts_other=True)
+    assert note.startswith("--accept-other-data: the classes were '0'")

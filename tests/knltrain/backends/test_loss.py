@@ -38,3 +38,12 @@ def test_evaluations_measure_without_what_helps_training() -> None:
     assert SoftmaxCrossEntropy(0.1, (1.0, 2.0)).plain == PLAIN
     assert SigmoidCrossEntropy().plain == SigmoidCrossEntropy()
     assert MeanSquaredError().plain == MeanSquaredError()
+
+
+def test_outputs_tell_probabilities_or_values():
+    outputs = np.array([[0.0, 1000.0, 0.0], [1.0, 1.0, -1e30]], np.float32)
+    assert SoftmaxCrossEntropy().told(outputs).tolist() == [[0, 1, 0], [0.5, 0.5, 0]]
+    assert SigmoidCrossEntropy().told(outputs[:1]).tolist() == [[0.5, 1, 0.5]]
+    assert MeanSquaredError().told(outputs).tolist() == outputs.tolist()
+    tells = [each.tells for each in (SoftmaxCrossEntropy, SigmoidCrossEntropy, MeanSquaredError)]
+    assert tells == ["class", "classes", "values"]

@@ -44,8 +44,10 @@ def test_an_evaluation_is_told_in_words_or_as_json(
 ) -> None:
     seen: list[object] = []
 
-    def evaluate_run(run_folder: Path, overrides: tuple[str, ...], accepts: bool) -> object:
-        seen.append((run_folder, overrides, accepts))
+    def evaluate_run(
+        run_folder: Path, overrides: tuple[str, ...], accepts: bool, **other: object
+    ) -> object:
+        seen.append((run_folder, overrides, accepts, *other.values()))
         found = Evaluation(loss=0.12345, accuracy=0.975, images=1000)
         return CheckpointEvaluation(Path("checkpoint-7"), 7, found)
 
@@ -53,7 +55,13 @@ def test_an_evaluation_is_told_in_words_or_as_json(
     assert invoke("evaluate", str(tmp_path), *options).output == shown
     words = ("--set", "data.root=~/mnist", "--accept-other-data")
     invoke("evaluate", str(tmp_path), *options, *words)
-    assert seen == [(tmp_path, (), False), (tmp_path, ("data.root=~/mnist",), True)]
+    others = ("--data", "name=folder", "--data", "root=/a", "--half", "train")
+    invoke("evaluate", str(tmp_path), *options, *others)
+    assert seen == [
+        (tmp_path, (), False, (), "test"),
+        (tmp_path, ("data.root=~/mnist",), True, (), "test"),
+        (tmp_path, (), False, ("name=folder", "root=/a"), "train"),
+    ]
 
 
 CONFUSION = ((2, 1, 0), (0, 0, 0), (1, 0, 4))
@@ -67,7 +75,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> Callable[[ClassCounts], None]:
 
     def choose(counts: ClassCounts) -> None:
         found = CheckpointEvaluation(Path("checkpoint-7"), 7, Evaluation(0.75, 0.5, 8, counts))
-        monkeypatch.setattr("knltrain.launch.evaluate_run.evaluate_run", lambda *_: found)
+        monkeypatch.setattr("knltrain.launch.evaluate_run.evaluate_run", lambda *_, **__: found)
 
     return choose
 
@@ -90,17 +98,21 @@ def test_few_classes_are_told_one_by_one(
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_classes_are_told_by_their_names(
-    invoke: Invoke, evaluated: Callable[[ClassCounts], None], tmp_path: Path
+def test_classes_and_the_half_are_told_by_their_names(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    evaluated(ClassCounts((3, 0), (2, 0), None, None, ("cat", "long-eared owl")))
-    assert invoke("evaluate", str(tmp_path)).output.splitlines()[1:] == [
-        "class           images  accuracy",
-        "           cat       3    66.67%",
-        "long-eared owl       0         -",
+    counts, names = Evaluation(0.75, 0.5, 8, FEW), ("day", "dawn", "twilight")
+    found = CheckpointEvaluation(Path("checkpoint-7"), 7, counts, (), names, "train")
+    monkeypatch.setattr("knltrain.launch.evaluate_run.evaluate_run", lambda *_, **__: found)
+    assert invoke("evaluate", str(tmp_path)).output.splitlines() == [
+        "checkpoint-7: accuracy 75.00% of 8 training images, loss 0.5000",
+        "class     images  accuracy",
+        "     day       3    66.67%",
+        "    dawn       0         -",
+        "twilight       5    80.00%",
     ]
-    found = json.loads(invoke("evaluate", str(tmp_path), "--json").output)
-    assert found["class_names"] == ["cat", "long-eared owl"]
+    told = json.loads(invoke("evaluate", str(tmp_path), "--json").output)
+    assert told["class_names"] == list(names)
 
 
 def test_of_many_classes_the_nearest_are_told(

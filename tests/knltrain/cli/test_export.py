@@ -15,6 +15,8 @@ from safetensors.numpy import save_file
 from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.lenet import lenet
 
+from ..trained_run import trained_run, write_pictures
+
 Invoke = Callable[..., Result]
 ExitCode = Callable[..., int | str | None]
 
@@ -63,9 +65,26 @@ def test_half_of_the_files_is_not_left(
 
 def test_onnx_is_written_as_it_comes(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     module = importlib.import_module("knltrain.interchange.onnx.exporting")
-    monkeypatch.setattr(module, "onnx_file", lambda network, parameters: network.name.encode())
+    monkeypatch.setattr(module, "onnx_file", lambda network, *_: network.name.encode())
     invoke("export", "lenet", "--weights", "lenet.safetensors", "--out", "a.onnx")
     assert Path("a.onnx").read_bytes() == b"lenet"
+
+
+def test_preprocessing_of_a_run_goes_with_its_model(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = write_pictures(tmp_path / "a", {"dark": "night", "light": "day", "split": "dusk"}, 4)
+    run = trained_run(tmp_path / "run", root, train__steps=1)
+    kept = (run / "preprocessing.json").read_text()
+    told = invoke("export", str(run), "--out", "a.prototxt").output.splitlines()
+    assert told[2] == "a.preprocessing.json: how pictures become images, and names of classes"
+    assert Path("a.preprocessing.json").read_text() == kept
+    assert "# transform_param { mean_value: " in Path("a.prototxt").read_text()
+    assert invoke("import-caffe", "a.prototxt", "--out", "back.toml").exit_code == 0
+    module = importlib.import_module("knltrain.interchange.onnx.exporting")
+    monkeypatch.setattr(module, "onnx_file", lambda *given: given[2]["preprocessing"].encode())
+    invoke("export", str(run / "checkpoint-1"), "--out", "b.onnx")
+    assert Path("b.onnx").read_text() == Path("b.preprocessing.json").read_text() == kept
 
 
 @pytest.mark.parametrize(

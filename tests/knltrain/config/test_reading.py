@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.config import RunConfig, load_config, to_toml
+from knltrain.config import RunConfig, load_config, to_toml, with_data
 from knltrain.errors import ConfigError
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -67,3 +67,14 @@ def test_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b'name = "\xff"')
     with pytest.raises(ConfigError, match=r"run\.toml: not UTF-8 text at byte 8"):
         load_config(path)
+
+
+def test_another_data_set_replaces_the_whole_table() -> None:
+    config = load_config(CONFIGS / "lenet_digits.toml", ["data.train_images=9"])
+    found = with_data(config, ["name=folder", "root=/a", "test_share=0.5"])
+    assert (found.data.name, found.data.root, found.data.test_share) == ("folder", "/a", 0.5)
+    assert found.data.train_images is None
+    assert found.model_copy(update={"data": config.data}) == config
+    for given, said in ((["root=/a"], "data.name is missing"), (["name=1"], "data.name = 1")):
+        with pytest.raises(ConfigError, match=f"another data set: {said}"):
+            with_data(config, given)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+import numpy as np
 import pytest
 
 from affinity import allowed_cpus, physical_cores, read_topology
@@ -17,15 +18,19 @@ from knltrain.errors import (
     CheckpointError,
     ConfigError,
     DamagedCheckpoint,
+    DataError,
     KnltrainError,
     RunFolderError,
 )
+from knltrain.evaluation import Evaluation
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.launch import evaluate_run as module
-from knltrain.launch.evaluate_run import evaluate_run
+from knltrain.launch.evaluate_run import Half, evaluate_run
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.lenet import lenet
+
+from ..trained_run import picture_of, trained_run, write_pictures
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
@@ -43,6 +48,83 @@ def test_only_the_name_and_the_place_of_the_data_may_change(tmp_path: Path) -> N
     only = r"--set seed=2: .*only data\.name, data\.root, evaluation\.crops may"
     with pytest.raises(ConfigError, match=only):
         evaluate_run(tmp_path, ("data.root=/a", "data.name=mnist", "seed=2"))
+
+
+NAMES = {"dark": "night", "light": "day", "split": "dusk"}
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a run that knows day, dusk and night, in this order."""
+    root = write_pictures(tmp_path_factory.mktemp("pictures"), NAMES)
+    return trained_run(tmp_path_factory.mktemp("runs") / "run", root)
+
+
+def evaluated(run_folder: Path, root: Path, *more: str, half: Half = "test") -> Evaluation:
+    data = ("name=folder", f"root={root}", *more)
+    return evaluate_run(run_folder, data=data, half=half).found
+
+
+def test_classes_of_another_data_set_are_matched_by_their_names(
+    run_folder: Path, tmp_path: Path
+) -> None:
+    """Folders sort their classes: a file gives them another order."""
+    write_pictures(tmp_path / "a", NAMES, count=5)
+    (tmp_path / "a/order.txt").write_text("night\ndusk\nday\n")
+    told = evaluated(run_folder, tmp_path / "a")
+    turned = evaluated(run_folder, tmp_path / "a", "class_names=order.txt")
+    assert turned == told
+    assert (told.accuracy, told.images) == (1.0, 15)
+    assert evaluated(run_folder, tmp_path / "a", "train_images=4", half="train").images == 4
+
+
+def test_the_classes_may_lie_in_root_and_be_some_of_those_that_are_known(
+    run_folder: Path, tmp_path: Path
+) -> None:
+    write_pictures(tmp_path, {"dark": "night", "split": "dusk"}, count=3)
+    data = ("name=folder", f"root={tmp_path}/train", "test=.")
+    found = evaluate_run(run_folder, data=data)
+    assert "the data set has no classes 'day'" in "".join(found.notes)
+    assert found.class_names == ("day", "dusk", "night")
+    assert found.found.classes is not None
+    assert found.found.classes.confusion == ((0, 0, 0), (0, 3, 0), (0, 0, 3))
+
+
+def test_pictures_of_another_size_and_format_are_prepared_as_the_model_takes_them(
+    run_folder: Path, tmp_path: Path
+) -> None:
+    pixels = np.stack([picture_of(kind, 7) for kind in ("light", "split", "dark")]).mean(axis=3)
+    large = np.repeat(np.repeat(pixels, 2, axis=1), 2, axis=2).astype(np.uint8)
+    np.savez(tmp_path / "train.npz", images=large, labels=np.arange(3))
+    np.savez(tmp_path / "test.npz", images=large, labels=np.arange(3))
+    (tmp_path / "classes.txt").write_text("day\ndusk\nnight\n")
+    data = ["name=numpy", f"root={tmp_path}", "train=train.npz", "test=test.npz"]
+    assert evaluate_run(run_folder, data=data).found.accuracy == 1
+    colours = np.repeat(large[..., None], 3, axis=3)
+    for half in ("train", "test"):
+        np.savez(tmp_path / f"{half}.npz", images=colours, labels=np.arange(3))
+    with pytest.raises(ConfigError, match="pictures have 3 channels, the model takes 1"):
+        evaluate_run(run_folder, data=data)
+
+
+def test_classes_that_the_model_does_not_know_are_refused(run_folder: Path, tmp_path: Path) -> None:
+    write_pictures(tmp_path, {"dark": "night", "split": "dawn"}, count=1)
+    with pytest.raises(DataError, match="not know the classes 'dawn': expected some of 'day'"):
+        evaluated(run_folder, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("recipe=none", "the model has its own preprocessing"),
+        ("mean=3", "the model has its own preprocessing"),
+        ("rot=/a", "did you mean 'data.root'"),
+        ("root", "expected KEY=VALUE"),
+    ],
+)
+def test_keys_of_another_data_set(run_folder: Path, given: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        evaluate_run(run_folder, data=("name=folder", given))
 
 
 Asked = Callable[[str], tuple[RunConfig, int, int]]
@@ -121,5 +203,5 @@ def test_other_data_are_refused_with_both_or_accepted(
         evaluate_run(tmp_path)
     with pytest.raises(CheckpointError, match=r"now there is 'synthetic'"):
         evaluate_run(tmp_path, ("data.name=synthetic",))
-    (note,) = evaluate_run(tmp_path, accepts_other_data=True).notes
+    note, _ = evaluate_run(tmp_path, accepts_other_data=True).notes
     assert note.startswith("--accept-other-data: the run has learned from 'others'")

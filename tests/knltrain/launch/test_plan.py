@@ -322,3 +322,11 @@ def test_workers_that_are_told_by_number_are_started_whatever_the_quota(
     plan = plan_run(config_with("workers=2"))
     assert plan.workers == 2
     assert not any("heeds a control group" in note for note in plan.notes)
+
+
+def test_what_is_measured_of_training_pictures_is_a_number_in_the_plan(config_with: Load) -> None:
+    plan = plan_run(config_with("placement.pin=false"))
+    assert plan.preprocessing is not None
+    assert plan.config.data.mean == tuple(plan.preprocessing.mean)
+    assert plan.config.data.deviation == tuple(plan.preprocessing.deviation)
+    assert plan.preprocessing.class_names == tuple("0123456789")

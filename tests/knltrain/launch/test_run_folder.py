@@ -9,18 +9,24 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from knltrain.assembly import build_network
 from knltrain.config import load_config
-from knltrain.errors import RunFolderError
+from knltrain.data.augmentation.normalisation import Normalisation
+from knltrain.data.model_preprocessing import ModelPreprocessing
+from knltrain.errors import DataError, RunFolderError
 from knltrain.launch.run_folder import (
     create_run_folder,
     held,
     read_config,
+    read_preprocessing,
+    run_folder_of,
     write_config,
     write_network,
     write_placement,
+    write_preprocessing,
 )
 from knltrain.network.zoo.lenet import lenet
 
@@ -116,3 +122,30 @@ def test_placement_is_readable_json_and_no_half_file_stays(tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["placement.json"]
     written = json.loads((tmp_path / "placement.json").read_text())
     assert written["workers"][0]["asked"]["cpus"] == "0-1"
+
+
+def test_preprocessing_is_kept_beside_the_network(tmp_path: Path) -> None:
+    assert read_preprocessing(tmp_path) is None
+    one = np.ones(1, np.float32)
+    known = ModelPreprocessing((8, 8, 1), None, False, Normalisation(one, one), ("a", "b"))
+    write_preprocessing(tmp_path, known)
+    found = read_preprocessing(tmp_path)
+    assert found is not None
+    assert found.to_json() == known.to_json()
+    path = tmp_path / "preprocessing.json"
+    path.write_bytes(b"\xff")
+    with pytest.raises(DataError, match=r"preprocessing\.json: not UTF-8 text at byte 0"):
+        read_preprocessing(tmp_path)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(RunFolderError, match=r"cannot read '.*preprocessing"):
+        read_preprocessing(tmp_path)
+
+
+def test_a_checkpoint_stands_for_its_run(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint-7"
+    checkpoint.mkdir()
+    assert run_folder_of(tmp_path) == (tmp_path, None)
+    assert run_folder_of(checkpoint) == (tmp_path, checkpoint)
+    (checkpoint / "config.toml").touch()  # a run that is called so
+    assert run_folder_of(checkpoint) == (checkpoint, None)

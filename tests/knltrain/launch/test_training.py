@@ -20,8 +20,11 @@ from safetensors.numpy import load_file
 from affinity import PlacementError, parse_cpulist
 from knltrain.config import load_config
 from knltrain.config.methods import METHODS
+from knltrain.data.digits import load_digits
 from knltrain.errors import ConfigError, RunFolderError
 from knltrain.launch import training
+from knltrain.launch.model import load_model
+from knltrain.launch.run_folder import read_config
 from knltrain.launch.signals import run_begins
 from knltrain.metrics import read_metrics
 from knltrain.network.description import network_to_json
@@ -363,6 +366,34 @@ def test_evaluate_finds_what_the_run_found(
     assert found["accuracy"] == result["test_accuracy"]
     assert found["loss"] == pytest.approx(result["test_loss"], rel=1e-5)
     assert (found["step"], found["images"]) == (12, result["test_images"])
+    assert found["class_names"] == list("0123456789")
+
+
+def test_the_model_of_a_run_needs_its_folder_alone(two_at_once: tuple[Path, Path]) -> None:
+    run = two_at_once[0]
+    digits = load_digits(None, 100).test
+    with load_model(run) as model:
+        told = model.predict([digits.picture(row) for row in range(100)])
+    right = [int(found.class_name) for found in told] == digits.labels
+    result = json.loads((run / "result.json").read_text())
+    assert np.mean(right) == pytest.approx(result["test_accuracy"], abs=0.15)
+    config = read_config(run).data
+    assert config.mean == tuple(model.preprocessing.mean)
+
+
+@pytest.mark.slow
+def test_a_run_whose_classes_have_another_order_does_not_go_on(
+    tmp_path: Path, two_at_once: tuple[Path, Path], start_knltrain: Start
+) -> None:
+    shutil.copytree(two_at_once[0], tmp_path / "run")
+    path = tmp_path / "run/preprocessing.json"
+    fields = json.loads(path.read_text())
+    path.write_text(json.dumps({**fields, "class_names": fields["class_names"][::-1]}))
+    more = ("--set=train.epochs=3", "--accept-other-data")
+    with start_knltrain("train", "--resume", "run", *more, cwd=tmp_path) as one:
+        _, err = one.communicate(timeout=120)
+    assert one.returncode == 2
+    assert "has learned classes in the order '9', '8'" in err
 
 
 def write_half(root: Path, half: str, images: int) -> None:
