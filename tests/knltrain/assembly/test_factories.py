@@ -112,8 +112,19 @@ def test_random_pictures_have_the_size_that_is_asked_for(config):
     assert image_shape_of(chosen) == (224, 200, 3)
     halves = read_halves(chosen)
     assert (len(halves.train), len(halves.test)) == (1_281_167, 50_000)
+    unread = config(data__name="random", network__name="own.py:f", network__module="own.py:f")
     with pytest.raises(ConfigError, match=r"data.image = \[224, 224, 3\] and data.classes = 1000"):
-        image_shape_of(config(data__name="random"))
+        image_shape_of(unread)
+
+
+def test_random_pictures_stand_in_for_files(config):
+    """Keys of files are passed over."""
+    files = {"data__root": "/nowhere", "data__test_share": 0.2, "data__broken": "skip"}
+    chosen = config(data__name="random", **files)
+    check_names(chosen)
+    halves = read_halves(chosen)
+    assert halves.train.image_shape == (28, 28, 1)
+    assert len(halves.train.class_names) == 10
 
 
 def test_keys_that_a_data_set_does_not_read_are_refused(config):
@@ -133,7 +144,7 @@ def test_copies_that_do_not_fit_are_refused(config, tmp_path, monkeypatch):
     chosen = config(**own, data__train_images=None, data__test_images=None)
     monkeypatch.setattr("knltrain.data.extent.available_bytes", lambda: 2000)
     monkeypatch.setattr(
-        "knltrain.data.standardising.mean_and_deviation", lambda _source: (0.0, 1.0)
+        "knltrain.data.augmentation.normalisation.mean_and_deviation", lambda _source: (0.0, 1.0)
     )
     build_dataset(chosen, 2)
     with pytest.raises(DataError, match=r"6 training and 6 test images .* 2\.0 KiB"):
