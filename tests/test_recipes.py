@@ -80,3 +80,14 @@ def test_page_has_its_numbers(config: Path) -> None:
     assert network == chosen.network.name
     assert int(batch.replace(",", "")) == chosen.train.batch
     assert float(rate) == chosen.learning_rate.base
+
+
+def test_accuracies_of_the_readme_are_those_of_the_page() -> None:
+    section = (ROOT / "README.md").read_text().split("\n## Accuracy\n")[1].split("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if ".toml`" in line]
+    measured = (ROOT / "docs/recipes.md").read_text().split("## What they reach here")[1]
+    assert len(rows) > 2
+    for _pictures, _network, recipe, images, accuracy in rows:
+        name = recipe.removeprefix("`").partition(".toml")[0]
+        (line,) = (line for line in measured.splitlines() if f"| `{name}`" in line)
+        assert f" {images} | {accuracy} |" in line
