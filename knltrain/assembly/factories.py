@@ -130,13 +130,14 @@ class DataSource:
     """A data set: its size, where it is known before it is read, and the function that reads it.
 
     `in_root` says whether it consists of files in `data.root`; `takes` are those of `OWN_KEYS` that
-    it reads.
+    it reads. One that `stands_in` for any files passes over the keys of those.
     """
 
     extent: Callable[[DataConfig], Extent] | None
     load: Callable[[DataConfig], Halves]
     in_root: bool = False
     takes: tuple[str, ...] = ()
+    stands_in: bool = False
 
 
 _FILE_KEYS: Final = ("train", "test", "test_share", "first_label", "class_names")

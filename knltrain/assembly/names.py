@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from knltrain.assembly import factories, optimizers
 from knltrain.assembly.factories import DECODING_KEYS, DataSource, Kernels
+from knltrain.assembly.fitting import fitted_data, fitted_network
 from knltrain.assembly.methods import build, strategy_of
 from knltrain.assembly.preprocessing import dataset_of
 from knltrain.assembly.rules import MethodContext
@@ -17,7 +18,7 @@ from knltrain.errors import ConfigError, unknown_name
 from knltrain.network.layers import Multipliers
 from knltrain.network.network import Network
 from knltrain.network.parameter_settings import ParameterSetting
-from knltrain.network.zoo.networks import NETWORKS, network_named
+from knltrain.network.zoo.networks import NETWORKS
 
 if TYPE_CHECKING:
     from knltrain.backends.backend import Backend
@@ -36,7 +37,9 @@ DATASETS: dict[str, DataSource] = {
     "mnist-t10k": DataSource(factories.mnist_t10k_extent, factories.mnist_t10k, in_root=True),
     "synthetic": DataSource(factories.synthetic_extent, factories.synthetic),
     "synthetic-labels": DataSource(factories.synthetic_labels_extent, factories.synthetic_labels),
-    "random": DataSource(factories.random_extent, factories.random, takes=("image", "classes")),
+    "random": DataSource(
+        factories.random_extent, factories.random, takes=("image", "classes"), stands_in=True
+    ),
     "idx": factories.reader("idx", "idx"),
     "cifar10": factories.reader("cifar10", "cifar"),
     "cifar100": factories.reader("cifar100", "cifar", "label"),
@@ -104,6 +107,7 @@ def network_size(config: RunConfig) -> int:
 def build_network(config: RunConfig) -> Network:
     """The network that `network.name` stands for, with outputs for `network.classes`.
 
+    One of the zoo takes images of `data.side_pixels`.
     Its auxiliary outputs have the weights of `[loss]`, its parameters the multipliers of
     `[network]`, or are frozen by it. Raises ConfigError where weights are another number than the
     outputs, and for a `network.module` that was not imported.
@@ -114,7 +118,7 @@ def build_network(config: RunConfig) -> Network:
             f"network.module = '{chosen.module}' was not imported, which `knltrain train` "
             "and `knltrain warmup` do: expected network.name, as the network.json of a run"
         )
-    network = _with_weighted_outputs(network_named(chosen.name, chosen.classes), config)
+    network = _with_weighted_outputs(fitted_network(config), config)
     settings = [
         ParameterSetting(
             "network.multipliers", each.pattern, Multipliers(each.learning_rate, each.weight_decay)
@@ -142,7 +146,8 @@ def _with_weighted_outputs(network: Network, config: RunConfig) -> Network:
 
 def image_shape_of(config: RunConfig) -> tuple[int, int, int]:
     """Shape (H,W,C) of the images of `[data]`; DataError if files are bad."""
-    return _extent(config.data).shape_with(config.data.side_pixels)
+    chosen = _data_of(config)
+    return _extent(chosen).shape_with(chosen.side_pixels)
 
 
 def label_shape_of(config: RunConfig) -> tuple[int, ...]:
@@ -157,7 +162,7 @@ def label_shape_of(config: RunConfig) -> tuple[int, ...]:
 
 def tested_label_shape_of(config: RunConfig) -> tuple[int, ...]:
     """Shape of a test label, which is not read: () of a class, (classes,) of targets."""
-    return _extent(config.data).label_shape
+    return _extent(_data_of(config)).label_shape
 
 
 def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:
@@ -168,7 +173,7 @@ def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:
     """
     from knltrain.data.extent import check_room
 
-    chosen = config.data
+    chosen = _data_of(config)
     halves = read_halves(config, copies)
     extent = _known_extent(chosen)
     if extent is None:
@@ -185,8 +190,8 @@ def read_halves(config: RunConfig, copies: int = 1) -> Halves:
     """
     from knltrain.data.extent import check_room
 
-    chosen = config.data
-    _check_data_keys(chosen)
+    _check_data_keys(config.data)
+    chosen = _data_of(config)
     extent = _known_extent(chosen)
     if extent is not None:
         check_room(extent, chosen.name, copies)
@@ -195,21 +200,29 @@ def read_halves(config: RunConfig, copies: int = 1) -> Halves:
 
 def with_decoding_of(data: DataConfig, channels: int, exif: bool) -> DataConfig:
     """`[data]` whose pictures are decoded to so many channels, where they are decoded at all."""
-    source = _pick("data.name", data.name, DATASETS)
+    source = _source_of(data)
     decoding = {"channels": channels, "exif": exif}
     return data.model_copy(update=decoding) if "channels" in source.takes else data
 
 
 def _known_extent(chosen: DataConfig) -> Extent | None:
     """The size of what is to be read, where it is known before."""
-    source = _pick("data.name", chosen.name, DATASETS)
+    source = _source_of(chosen)
     if source.extent is None:
         return None
     return source.extent(chosen).first(chosen.train_images, chosen.test_images)
 
 
+def _data_of(config: RunConfig) -> DataConfig:
+    return fitted_data(config) if _source_of(config.data).stands_in else config.data
+
+
+def _source_of(chosen: DataConfig) -> DataSource:
+    return _pick("data.name", chosen.name, DATASETS)
+
+
 def _extent(chosen: DataConfig) -> Extent:
-    source = _pick("data.name", chosen.name, DATASETS)
+    source = _source_of(chosen)
     if source.extent is not None:
         return source.extent(chosen)
     return _extent_of(source.load(chosen), chosen.side_pixels)
@@ -229,8 +242,8 @@ def _extent_of(halves: Halves, side: int | None) -> Extent:
 
 def _check_data_keys(chosen: DataConfig) -> None:
     """Refuse an unknown data set, and keys that it does not read: `ConfigError`."""
-    source = _pick("data.name", chosen.name, DATASETS)
-    for key in factories.OWN_KEYS:
+    source = _source_of(chosen)
+    for key in () if source.stands_in else factories.OWN_KEYS:
         value = getattr(chosen, key)
         if key not in source.takes and value != type(chosen).model_fields[key].default:
             takers = [name for name, each in DATASETS.items() if key in each.takes]

@@ -91,10 +91,13 @@ class DataConfig(Table):
         default=False, description="follow links of an image folder that leave root"
     )
     image: tuple[Count, Count, Literal[1, 3]] | None = Field(
-        default=None, strict=False, description="height, width, channels of 'random' pictures"
+        default=None,
+        strict=False,
+        description="height, width, channels of 'random' pictures; left out: as the network"
+        " takes them",
     )
     classes: Annotated[int, Field(ge=2)] | None = Field(
-        default=None, description="number of classes of 'random' pictures"
+        default=None, description="number of classes of 'random' pictures; left out: the network's"
     )
     train_images: Count | None = Field(
         default=None, description="use only the first N training images"

@@ -112,10 +112,21 @@ def test_random_pictures_have_the_size_that_is_asked_for(config):
     assert image_shape_of(chosen) == (224, 200, 3)
     halves = read_halves(chosen)
     assert (len(halves.train), len(halves.test)) == (1_281_167, 50_000)
+    unread = config(data__name="random", network__name="own.py:f", network__module="own.py:f")
     with pytest.raises(ConfigError, match=r"data.image = \[224, 224, 3\] and data.classes = 1000"):
-        image_shape_of(config(data__name="random"))
+        image_shape_of(unread)
     with pytest.raises(ConfigError, match=r"100,000 x 1,000 pixels, expected at most 89,478,485"):
         image_shape_of(config(**(own | {"data__image": (100_000, 1000, 1)})))
+
+
+def test_random_pictures_stand_in_for_files(config):
+    """Keys of files are passed over."""
+    files = {"data__root": "/nowhere", "data__test_share": 0.2, "data__broken": "skip"}
+    chosen = config(data__name="random", **files)
+    check_names(chosen)
+    halves = read_halves(chosen)
+    assert halves.train.image_shape == (28, 28, 1)
+    assert len(halves.train.class_names) == 10
 
 
 def test_keys_that_a_data_set_does_not_read_are_refused(config):

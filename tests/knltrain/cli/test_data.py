@@ -108,7 +108,7 @@ def test_data_sets_that_come_along_are_described(
         (["--set", "data.test="], "no files for test images"),
         (["--set", "data.train=none.npz"], "data.train = 'none.npz': no such file in"),
         (["--set", "data.channels=1"], "data.name = 'numpy' does not read it, only lmdb, parquet"),
-        (["--set", "data.name=random"], "data.train = ('train.npz',): data.name = 'random' does"),
+        (["--set", "data.name=digits"], "data.train = ('train.npz',): data.name = 'digits' does"),
     ],
 )
 def test_bad_words_are_named(
