@@ -164,7 +164,7 @@ def read_mean_file(path: Path) -> FloatArray:
             "(height, width, channels) or (channels, height, width), of 1 or 3 channels"
         )
     with np.errstate(over="ignore"):  # of what is refused
-        mean = np.ascontiguousarray(found, np.float32)
+        mean = np.array(found, np.float32, order="C")  # not the mapped file
     if not np.isfinite(mean).all():
         raise DataError(
             f"data.mean_file: {path} holds values that are not finite: expected a mean picture"
