@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import time
@@ -11,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, final
 
@@ -20,11 +18,9 @@ import numpy.typing as npt
 from xxhash import xxh3_128_hexdigest
 
 from affinity.sizes import format_bytes
-from knltrain.data.dataset import Halves
 from knltrain.data.packed_format import (
     BLOCK,
     PAGE,
-    VERSION,
     BlockSums,
     PackedHalf,
     PackedHeader,
@@ -32,56 +28,17 @@ from knltrain.data.packed_format import (
     aligned,
     written_header,
 )
-from knltrain.data.packed_records import Record, Records, StoredAs
+from knltrain.data.packed_records import Record, Records
 from knltrain.data.packing_journal import Journal
+from knltrain.data.packing_work import PackingWork
 from knltrain.data.skipped import SKIPPED
 from knltrain.errors import DataError
 from knltrain.files.durable import reason_of, sync
 
 _AT_A_TIME: Final = 16
 """Pictures that a thread makes before it takes others."""
-_SAMPLED: Final = 16
-"""Pictures of a half by which the size of all is estimated."""
-_NOTED_BYTES: Final = 64 * 2**20
 _NOTED_SECONDS: Final = 5.0
-"""After so much of either what was written is noted in the journal."""
-
-
-@dataclass(frozen=True, slots=True)
-class PackingWork:
-    """What is packed and how: `records` of the training and the test half, by `threads` threads.
-
-    `exif`: encoded pictures are to be turned as it asks when they are read.
-    """
-
-    halves: Halves
-    stored: StoredAs
-    records: tuple[Records, Records]
-    exif: bool
-    threads: int
-    noted_bytes: int = _NOTED_BYTES
-
-    def __len__(self) -> int:
-        return sum(len(each.source) for each in self.records)
-
-    def key(self) -> str:
-        """A digest of what decides the bytes of the file."""
-        sources = [(len(each.source), each.image_shape) for each in self.records]
-        contents = [asdict(each.source.contents()) for each in self.records]
-        told = [VERSION, BLOCK, asdict(self.stored), self.exif, sources, contents]
-        told.append(self.halves.train.class_names)
-        return xxh3_128_hexdigest(json.dumps(told).encode())
-
-    def size(self) -> int:
-        """Bytes of the whole file, estimated by some pictures of each half where sizes differ."""
-        total = 2 * PAGE
-        for each in self.records:
-            count = len(each.source)
-            rows = [number * count // _SAMPLED for number in range(min(count, _SAMPLED))]
-            few = rows[:1] if each.image_shape is not None else rows
-            mean = sum(len(each.record(row)) for row in few) / len(few)
-            total += round(count * (mean + 16)) + 4 * PAGE
-        return total
+"""After so much time what was written is noted in the journal."""
 
 
 def pack(

@@ -31,7 +31,7 @@ def test_a_packed_data_set_trains_as_its_source(
         f"{file}: 30 training and 10 test pictures, {file.stat().st_size / 1024:.1f} KiB",
         f"train on it by --set data.name=packed --set data.root={file}",
     ]
-    given = ["data.recipe=cifar", "data.shift_pixels=1"]
+    given = ["data.recipe=cifar", "data.shift_pixels=1", "data.side_pixels=8"]
     source = load_config(Path(digits[0]), (*digits[2::2], *given))
     packed = load_config(
         Path(digits[0]),

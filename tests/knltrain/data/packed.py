@@ -8,7 +8,8 @@ import numpy as np
 
 from knltrain.data.dataset import Halves
 from knltrain.data.packed_records import Records, StoredAs
-from knltrain.data.packing import PackingWork, pack
+from knltrain.data.packing import pack
+from knltrain.data.packing_work import PackingWork
 from knltrain.data.readers.files import DataFiles
 from knltrain.data.readers.folder import open_folder
 from knltrain.data.readers.halves import open_halves

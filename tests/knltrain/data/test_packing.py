@@ -19,6 +19,7 @@ from knltrain.data.encoded import DecodingRules
 from knltrain.data.packed_check import check_packed
 from knltrain.data.packed_records import StoredAs
 from knltrain.data.packing import pack
+from knltrain.data.packing_work import PackingWork
 from knltrain.data.readers.files import DataFiles
 from knltrain.data.readers.folder import open_folder
 from knltrain.data.readers.halves import open_halves
@@ -33,6 +34,7 @@ SLOW_PACKING = """
 import sys, time
 from pathlib import Path
 from knltrain.data.packing import pack
+from knltrain.data.packing_work import PackingWork
 from tests.knltrain.data.packed import raw_halves, work_of
 pack(work_of(raw_halves(images=200)), Path(sys.argv[1]), lambda _done: time.sleep(0.1))
 """
@@ -78,7 +80,7 @@ class StoppedError(Exception):
     pass
 
 
-def interrupted(path: Path, work: packing.PackingWork, calls: int) -> None:
+def interrupted(path: Path, work: PackingWork, calls: int) -> None:
     """Stop a packing after so many calls of `tell`."""
     told: list[int] = []
 
