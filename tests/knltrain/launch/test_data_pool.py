@@ -268,7 +268,8 @@ def test_a_node_has_one_copy_of_the_data(folder: Path, data_cores: int) -> None:
     few, many = (measured(folder, images, data_cores) for images in (1_000, 40_000))
     copies = 39_000 * (32 * 32 * 3 + 8)
     assert many["data"] - few["data"] == pytest.approx(copies, rel=0.05)
-    assert many["all"] - few["all"] <= 1.05 * copies
+    # With the allocators' differences from run to run; a second copy would make it 2.
+    assert many["all"] - few["all"] <= 1.4 * copies
     # Of what it has read, the parent keeps no more than the allocator does.
     assert many["parent"] - few["parent"] <= 0.25 * copies
 
