@@ -7,6 +7,7 @@ import pytest
 
 from knltrain.data.packed_check import check_packed, picture_bytes
 from knltrain.data.packed_format import BLOCK, PAGE
+from knltrain.data.readers.packed import load_packed
 from knltrain.errors import DataError
 
 from .packed import encoded_halves, packed, raw_halves
@@ -30,6 +31,9 @@ def test_damage_at_any_byte_is_refused_or_found(tmp_path: Path, kind: str) -> No
         path.write_bytes(content)
         try:
             assert check_packed(path), f"byte {place}"
+            for source in (load_packed(path).train, load_packed(path).test):
+                for row in range(len(source)):
+                    source.picture(row)
         except DataError as error:
             assert str(path) in str(error)
 
