@@ -86,6 +86,7 @@ def _pack(
     from knltrain.data.skipped import SKIPPED
 
     run = load_config(config, overrides)
+    SKIPPED.reasons.clear()
     halves = read_halves(run)
     for note in halves.notes:
         say(f"note: {note}", error=True)
