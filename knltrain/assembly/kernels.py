@@ -187,9 +187,12 @@ def take_step(config: RunConfig, network: Network, batch: Batch, threads: int) -
     try:
         backend.loss_and_gradient(batch, parameters, gradient)
         optimizer.step(parameters, gradient, 0.0)
-        tested = Batch.allocate(
-            len(batch.labels), network.input_shape, tested_label_shape_of(config)
-        )
-        backend.evaluate(replace(tested, images_nhwc=batch.images_nhwc), parameters)
+        tested = batch
+        if config.data.mixes:
+            shape = network.input_shape, tested_label_shape_of(config)
+            tested = replace(
+                Batch.allocate(len(batch.labels), *shape), images_nhwc=batch.images_nhwc
+            )
+        backend.evaluate(tested, parameters)
     finally:
         backend.close()

@@ -155,7 +155,7 @@ def label_shape_of(config: RunConfig) -> tuple[int, ...]:
 
     Labels of mixed images are targets.
     """
-    if config.data.mixup or config.data.cutmix:
+    if config.data.mixes:
         return build_network(config).output_shape
     return tested_label_shape_of(config)
 

@@ -133,7 +133,7 @@ def recipe_of(config: DataConfig, image_shape: tuple[int, int, int]) -> Recipe:
 
 def mixing_of(config: DataConfig) -> Mixing | None:
     """How training images are mixed; None if they are not."""
-    if not (config.mixup or config.cutmix):
+    if not config.mixes:
         return None
     from knltrain.data.augmentation.mixing import Mixing
 

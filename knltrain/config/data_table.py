@@ -150,6 +150,11 @@ class DataConfig(Table):
         default=3, description="batches made ahead for each worker, with placement.data_cores"
     )
 
+    @property
+    def mixes(self) -> bool:
+        """Whether training images are mixed, so that their labels are targets."""
+        return bool(self.mixup or self.cutmix)
+
     @model_validator(mode="after")
     def _one_test_half(self) -> DataConfig:
         if self.test and self.test_share is not None:

@@ -37,17 +37,19 @@ Half: TypeAlias = Literal["train", "test"]
 
 @dataclass(frozen=True, slots=True)
 class CheckpointEvaluation:
-    """The evaluation of the model in `checkpoint`, after `step` steps, on one half's images.
-
-    `class_names` are those of the model, by number.
-    """
+    """The evaluation of the model in `checkpoint`, after `step` steps, on one half's images."""
 
     checkpoint: Path
     step: int
     found: Evaluation
     notes: tuple[str, ...] = ()
-    class_names: tuple[str, ...] = ()
     half: Half = "test"
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Those of the model, by number; () where they are not known."""
+        classes = self.found.classes
+        return () if classes is None else classes.names
 
 
 def evaluate_run(
@@ -99,7 +101,7 @@ def evaluate_run(
     if SKIPPED:
         notes.append(str(SKIPPED))
     kept = checkpoint.folder, checkpoint.step
-    return CheckpointEvaluation(*kept, found, tuple(notes), known.class_names, half)
+    return CheckpointEvaluation(*kept, found, tuple(notes), half)
 
 
 def threads_here(config: RunConfig) -> int:

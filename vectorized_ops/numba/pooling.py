@@ -330,8 +330,9 @@ def _means(
 ) -> None:
     size, targets = block // IMAGE_LANES, len(starts) - 1
     sources_each = len(sources) // max(1, targets)
-    some = sources_each if sources_each <= _MOST_SOURCES else _NEIGHBOURS
-    strip = max(1, _SOURCE_ROWS // max(1, sources_each)) if some == sources_each else size
+    is_long = sources_each > _MOST_SOURCES
+    some = _NEIGHBOURS if is_long else max(1, len(sources))
+    strip = size if is_long else max(1, _SOURCE_ROWS // max(1, sources_each))
     for thread in numba.prange(threads):
         first, last = _share(starts, size, thread, threads)
         for begin in range(0, size, strip):
@@ -341,20 +342,12 @@ def _means(
                 if rows <= 0:
                     continue
                 place, vectors = start * IMAGE_LANES, rows * IMAGE_LANES // LANES
-                if some == sources_each:
-                    tiles.mean_tile(
-                        out, pixel * out_distance + place, mask, pixel * mask_distance + place, add,
-                        masked, past, values, place, distance, factors, vectors, sources,
-                        starts[pixel, 0], starts[pixel + 1, 0], fresh, starts[pixel, 1],
-                        starts[pixel + 1, 1],
-                    )  # fmt: skip
-                    continue
-                for source in range(starts[pixel, 0], starts[pixel + 1, 0], some):
+                low, high = starts[pixel, 0], starts[pixel + 1, 0]
+                for source in range(low, max(high, low + 1), some):  # a mean of none is written
                     tiles.mean_tile(
                         out, pixel * out_distance + place, mask, pixel * mask_distance + place,
-                        add or source > starts[pixel, 0], masked, False, values, place, distance,
-                        factors, vectors, sources, source,
-                        min(source + some, starts[pixel + 1, 0]), fresh, starts[pixel, 1],
-                        starts[pixel, 1],
+                        add or source > low, masked, past and not is_long, values, place, distance,
+                        factors, vectors, sources, source, min(source + some, high), fresh,
+                        starts[pixel, 1], starts[pixel if is_long else pixel + 1, 1],
                     )  # fmt: skip
         finish_stores()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -101,8 +102,9 @@ def test_few_classes_are_told_one_by_one(
 def test_classes_and_the_half_are_told_by_their_names(
     invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counts, names = Evaluation(0.75, 0.5, 8, FEW), ("day", "dawn", "twilight")
-    found = CheckpointEvaluation(Path("checkpoint-7"), 7, counts, (), names, "train")
+    names = ("day", "dawn", "twilight")
+    counts = Evaluation(0.75, 0.5, 8, replace(FEW, names=names))
+    found = CheckpointEvaluation(Path("checkpoint-7"), 7, counts, (), "train")
     monkeypatch.setattr("knltrain.launch.evaluate_run.evaluate_run", lambda *_, **__: found)
     assert invoke("evaluate", str(tmp_path)).output.splitlines() == [
         "checkpoint-7: accuracy 75.00% of 8 training images, loss 0.5000",
