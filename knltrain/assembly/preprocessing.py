@@ -62,11 +62,24 @@ def dataset_of(
 
     made = with_recipes(config.data, halves, image_shape, kernels)
     recipe = recipe_of(config.data, image_shape)
-    dataset = Dataset.of(halves, made(recipe), mixing_of(config.data))
+    dataset = _in_order(config.data, Dataset.of(halves, made(recipe), mixing_of(config.data)))
     if config.evaluation.crops == 1:
         return dataset
     crops = tuple(LabelledImages(halves.test, made(one)) for one in ten_crops(recipe))
     return replace(dataset, test_crops=crops)
+
+
+def _in_order(config: DataConfig, dataset: Dataset) -> Dataset:
+    """The data set whose training images are shuffled as `data.order` says."""
+    if config.order == "shuffle":
+        return dataset
+    from knltrain.data.blocks import block_images, told_blocks
+
+    block = block_images(dataset.train.source, config.block_images)
+    train = replace(dataset.train, block_images=block)
+    return replace(
+        dataset, train=train, notes=(*dataset.notes, told_blocks(len(dataset.train), block))
+    )
 
 
 def model_preprocessing(config: DataConfig, dataset: Dataset) -> ModelPreprocessing:

@@ -146,6 +146,14 @@ class DataConfig(Table):
         default="rgb", description="order of the channels that the network takes; bgr: as Caffe's"
     )
 
+    order: Literal["shuffle", "blocks"] = Field(
+        default="shuffle",
+        description="order of the training images: 'shuffle', all of them; 'blocks', blocks of "
+        "neighbours, each read as a whole, for disks that are slow to seek: no true shuffle",
+    )
+    block_images: Count | None = Field(
+        default=None, description="images of a block of order 'blocks'; left out: those of 64 MiB"
+    )
     batches_ahead: Annotated[int, Field(ge=1, le=64)] = Field(
         default=3, description="batches made ahead for each worker, with placement.data_cores"
     )
@@ -161,6 +169,20 @@ class DataConfig(Table):
             raise ValueError(
                 f"test = {list(self.test)} and test_share = {self.test_share:g}: expected one of "
                 "them, files for testing or a share of the training images"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _order_fits(self) -> DataConfig:
+        if self.block_images is not None and self.order != "blocks":
+            raise ValueError(
+                f"block_images = {self.block_images} with order = '{self.order}', which has no "
+                "blocks: expected order = 'blocks', or no block_images"
+            )
+        if self.order == "blocks" and self.mixes:
+            raise ValueError(
+                "order = 'blocks' with mixup or cutmix, which take other images from anywhere in "
+                "the data: expected order = 'shuffle', or no mixing"
             )
         return self
 

@@ -29,6 +29,7 @@ CHANGEABLE: Final = ("data.name", "data.root", "evaluation.crops")
 OF_THE_MODEL: Final = (
     *("side_pixels", "recipe", "shift_pixels", "jitter", "mixup", "cutmix"),
     *("mean", "mean_file", "deviation", "network_order", "channels", "exif", "batches_ahead"),
+    *("order", "block_images"),
 )
 """Keys of `[data]` that another data set does not choose: the model has its own preprocessing."""
 

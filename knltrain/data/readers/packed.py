@@ -16,8 +16,9 @@ from knltrain.data.packed_format import PackedHalf, PackedHeader, read_header, r
 from knltrain.data.readers.files import HALVES, HalfName
 from knltrain.data.readers.halves import first_of
 from knltrain.data.readers.open_files import OpenFiles
-from knltrain.data.source import ArraySource, ImageSource, LabelArray
+from knltrain.data.source import ArraySource, ImageSource, LabelArray, Rows
 from knltrain.errors import DataError
+from knltrain.files.read_ahead import read_ahead
 
 
 @final
@@ -32,6 +33,11 @@ class PackedPictures(EncodedPictures):
         """The bytes as they were packed."""
         begin, end = self._offsets[row : row + 2].tolist()
         return self._file.read(0, begin, end - begin)
+
+    def read_ahead(self, rows: Rows) -> None:
+        """All from the first to the last."""
+        begin, end = self._offsets[rows[0]], self._offsets[rows[-1] + 1]
+        read_ahead(self._path, int(begin), int(end - begin))
 
     def name(self, row: int) -> str:
         """Its number."""
