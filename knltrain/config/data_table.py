@@ -88,7 +88,8 @@ class DataConfig(Table):
         " classes.txt, if it is there",
     )
     follow_links: bool = Field(
-        default=False, description="follow links of an image folder that leave root"
+        default=False,
+        description="follow links of an image folder, and paths of a list, that leave root",
     )
     image: tuple[Count, Count, Literal[1, 3]] | None = Field(
         default=None,

@@ -17,6 +17,8 @@ from knltrain.errors import BrokenPicture, DataError
 
 MOST_IN_A_ROW = 100
 """Pictures that are tried in place of a broken one: if all are broken, something else is wrong."""
+SKIPPING = ", or set data.broken = 'skip' to go on without it"
+"""What the message of a broken picture ends with."""
 _LOOKED_AT = 32
 """Pictures at equal distances whose headers tell the size of all."""
 
@@ -180,7 +182,7 @@ class EncodedSource(ImageSource):
 
 
 def _stopping(error: BrokenPicture) -> BrokenPicture:
-    return BrokenPicture(f"{error}, or set data.broken = 'skip' to go on without it")
+    return BrokenPicture(f"{error}{SKIPPING}")
 
 
 @final

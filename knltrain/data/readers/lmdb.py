@@ -26,7 +26,7 @@ NAMES: Final[dict[HalfName, tuple[str, ...]]] = {
 
 def open_lmdb(files: DataFiles, half: HalfName) -> ImageSource | None:
     """The pictures of a half, mapped; None if there are no files. Raises DataError."""
-    paths = files.of_half(half, NAMES[half])
+    paths = files.of_half(half, NAMES)
     return joined([_opened(path, files) for path in paths]) if paths else None
 
 

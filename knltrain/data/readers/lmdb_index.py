@@ -14,6 +14,7 @@ import numpy.typing as npt
 from knltrain.data.readers.datum import Datum, parse_datum
 from knltrain.data.readers.index import SETTLED_SECONDS, Arrays, load_index, save_index
 from knltrain.data.readers.lmdb_files import data_file, environment, unreadable
+from knltrain.data.readers.lmdb_pages import check_pages
 from knltrain.errors import DataError
 
 _BROKEN: Final = -1
@@ -80,6 +81,10 @@ def open_index(path: Path) -> LmdbIndex:
 def _scanned(path: Path, place: str) -> Arrays:
     keys: list[bytes] = []
     found: list[tuple[int, int, int, int, int, int]] = []
+    try:
+        check_pages(data_file(path))
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from error
     try:
         for key, record in environment(place).transaction().cursor():
             keys.append(bytes(key))

@@ -69,7 +69,7 @@ class TarPictures(EncodedPictures):
     @classmethod
     def of(cls, files: DataFiles, half: HalfName) -> TarPictures | None:
         """The pictures of a half as found now, or remembered of the same shards."""
-        shards = files.of_half(half, NAMES[half])
+        shards = files.of_half(half, NAMES)
         if not shards:
             return None
         begin = time.time()
