@@ -107,12 +107,12 @@ class DataConfig(Table):
     side_pixels: Count | None = Field(
         default=None, description="resize all images to so many pixels of height and width"
     )
-    recipe: Literal["none", "cifar", "caffe", "vgg", "inception"] = Field(
+    recipe: Literal["none", "cifar", "caffe", "vgg", "inception", "randaugment"] = Field(
         default="none",
         description="part of a picture that is shown, and what is changed of it for training: "
         "'none', 'cifar' (moved and mirrored), 'caffe' (a random crop, mirrored), 'vgg' (of a "
         "random size, too, with noise of colours), 'inception' (of random area and proportions, "
-        "with other colours)",
+        "with other colours), 'randaugment' (so, too, and two random operations)",
     )
     shift_pixels: Annotated[int, Field(ge=0, le=64)] = Field(
         default=0, description="move training images by up to so many pixels, anew in every epoch"
@@ -121,6 +121,14 @@ class DataConfig(Table):
         default=None,
         description="change brightness, contrast and saturation of training images by up to this "
         "share; left out: 0.4 with recipe 'inception', else 0",
+    )
+    operations: Annotated[int, Field(ge=0, le=16)] | None = Field(
+        default=None,
+        description="change each training image by so many random operations of RandAugment; left "
+        "out: 2 with recipe 'randaugment', else 0",
+    )
+    magnitude: Annotated[int, Field(ge=0, le=30)] | None = Field(
+        default=None, description="of operations, 0 to 30; left out: 9"
     )
     mixup: Mixed = Field(
         default=0.0,

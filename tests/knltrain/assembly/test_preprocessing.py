@@ -45,7 +45,7 @@ def halves() -> Halves:
     return Halves("some", train, test)
 
 
-@pytest.mark.parametrize("recipe", ["none", "caffe", "inception"])
+@pytest.mark.parametrize("recipe", ["none", "caffe", "inception", "randaugment"])
 def test_both_implementations_make_the_same_images(halves: Halves, recipe: str) -> None:
     config = DataConfig(name="some", recipe=recipe, network_order="bgr")
     found = []
@@ -58,9 +58,9 @@ def test_both_implementations_make_the_same_images(halves: Halves, recipe: str) 
 
 
 def test_one_rehearsal_compiles_the_pass_for_all_pictures(halves: Halves) -> None:
-    rehearse_pass(numba_kernels())
+    rehearse_pass(numba_kernels(), operates=True)
     before, signatures = len(JOURNAL.made), len(_write.signatures)
-    for recipe in ("none", "vgg", "inception"):
+    for recipe in ("none", "vgg", "inception", "randaugment"):
         config = DataConfig(name="some", recipe=recipe)
         out = np.empty((12, 6, 6, 3), np.float32)
         made = preprocessing_of(config, halves, (6, 6, 3), numba_kernels())
