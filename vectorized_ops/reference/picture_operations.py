@@ -113,7 +113,8 @@ def _grey(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     if values.shape[2] == 1:
         return values[..., 0]
     weighed = sum(values[..., c] * GREY[c] for c in range(3))
-    return np.asarray((weighed + ONE // 2) >> 16)
+    found: npt.NDArray[np.int64] = (weighed + ONE // 2) >> 16
+    return found
 
 
 def _smooth(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from knltrain.data.dataset import Halves, check_labels
 from knltrain.data.encoded import DecodingRules, EncodedPictures, EncodedSource
 from knltrain.data.packed_check import offsets_of
-from knltrain.data.packed_format import PackedHalf, PackedHeader, read_header, read_section
+from knltrain.data.packed_format import PackedHalf, PackedHeader
+from knltrain.data.packed_reading import read_header, read_section
 from knltrain.data.readers.files import HALVES, HalfName
 from knltrain.data.readers.halves import first_of
 from knltrain.data.readers.open_files import OpenFiles
