@@ -40,8 +40,13 @@ def operated(images: FloatArray, plan: OperationPlan, out: Pixels) -> None:
     count, height, width, channels = images.shape
     if not count:
         return
+    rounded = np.empty(images.shape[1:], np.float32)
+    for image, picture in zip(images, out, strict=True):
+        np.rint(image, out=rounded)
+        np.clip(rounded, 0, 255, out=rounded)
+        np.copyto(picture, rounded, casting="unsafe")
     _operate(
-        images.reshape(-1), plan.kinds.reshape(-1), np.ascontiguousarray(plan.numbers).reshape(-1),
+        plan.kinds.reshape(-1), np.ascontiguousarray(plan.numbers).reshape(-1),
         out.reshape(-1), np.empty(height * width * channels, np.uint8),
         np.empty(3 * 256, np.uint8), np.empty(3 * 256, np.int64),
         count, plan.kinds.shape[1], height, width, channels,
@@ -50,14 +55,12 @@ def operated(images: FloatArray, plan: OperationPlan, out: Pixels) -> None:
 
 @kernel
 def _operate(
-    images: Any, kinds: Any, numbers: Any, out: Any, other: Any, tables: Any, counts: Any,
+    kinds: Any, numbers: Any, out: Any, other: Any, tables: Any, counts: Any,
     count: int, several: int, height: int, width: int, channels: int,
 ) -> None:  # fmt: skip
     size = height * width * channels
     for i in range(count):
-        given, picture = images[i * size :][:size], out[i * size :][:size]
-        for k in range(size):
-            picture[k] = np.uint8(min(max(np.rint(given[k]), np.float32(0.0)), np.float32(255.0)))
+        picture = out[i * size :][:size]
         for place in range(i * several, (i + 1) * several):
             kind, own = kinds[place], numbers[place * 6 :][:6]
             if kind == _SAME:

@@ -20,21 +20,26 @@ _POSTERIZE, _SOLARIZE, _AUTOCONTRAST = (
 @kernel
 def moved(picture: Any, numbers: Any, height: int, width: int, channels: int, out: Any) -> None:
     """Write each pixel of `out` as the one in which its place, mapped by six numbers, lies."""
+    across_x, across_y, size = numbers[0], numbers[3], width * channels
     for y in range(height):
         column = numbers[1] * y + numbers[2]
         line = numbers[4] * y + numbers[5]
+        target = out[y * size :][:size]
         for x in range(width):
             from_x, from_y = column >> 16, line >> 16
-            target = (y * width + x) * channels
-            if 0 <= from_x < width and 0 <= from_y < height:
-                begin = (from_y * width + from_x) * channels
+            column += across_x
+            line += across_y
+            if from_x < 0 or from_x >= width or from_y < 0 or from_y >= height:
                 for c in range(channels):
-                    out[target + c] = picture[begin + c]
+                    target[x * channels + c] = np.uint8(0)
+                continue
+            begin = (from_y * width + from_x) * channels
+            if channels == 3:
+                target[3 * x] = picture[begin]
+                target[3 * x + 1] = picture[begin + 1]
+                target[3 * x + 2] = picture[begin + 2]
             else:
-                for c in range(channels):
-                    out[target + c] = np.uint8(0)
-            column += numbers[0]
-            line += numbers[3]
+                target[x] = picture[begin]
 
 
 @kernel
@@ -133,6 +138,12 @@ def mean_grey(picture: Any, channels: int) -> int:
 @kernel
 def through_tables(picture: Any, tables: Any, channels: int) -> None:
     """Change each value to what its channel's table has for it."""
-    for begin in range(0, len(picture), channels):
-        for c in range(channels):
-            picture[begin + c] = tables[c * 256 + picture[begin + c]]
+    if channels == 1:
+        for k in range(len(picture)):
+            picture[k] = tables[picture[k]]
+        return
+    red, green, blue = tables[:256], tables[256:], tables[512:]
+    for begin in range(0, len(picture), 3):
+        picture[begin] = red[picture[begin]]
+        picture[begin + 1] = green[picture[begin + 1]]
+        picture[begin + 2] = blue[picture[begin + 2]]
