@@ -111,15 +111,14 @@ def _towards(values: npt.NDArray[np.int64], other: npt.NDArray[np.int64], share:
 
 def _grey(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     if values.shape[2] == 1:
-        return values[..., 0]
-    weighed = sum(values[..., c] * GREY[c] for c in range(3))
-    found: npt.NDArray[np.int64] = (weighed + ONE // 2) >> 16
-    return found
+        return np.asarray(values[..., 0])
+    red, green, blue = (values[..., c] * GREY[c] for c in range(3))
+    return np.asarray((red + green + blue + ONE // 2) >> 16)
 
 
 def _smooth(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     height, width, _ = values.shape
-    found = values.copy()
+    found: npt.NDArray[np.int64] = values.copy()
     if min(height, width) < 3:
         return found
     total = 4 * values[1:-1, 1:-1]

@@ -34,7 +34,7 @@ def run_training_benchmark(
     with TemporaryDirectory(prefix="knltrain-bench-") as folder:
         path = Path(folder) / "jpeg.pack"
         written_packed(path, smooth_pictures(PICTURES, pixels, 3), StoredAs(short_side=pixels))
-        data = {
+        data: dict[str, dict[str, Any]] = {
             "synthetic": {"name": "random", "image": (pixels, pixels, 3), "classes": CLASSES},
             "decoded": {"name": "packed", "root": str(path)},
         }

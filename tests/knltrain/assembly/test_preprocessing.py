@@ -24,7 +24,9 @@ from knltrain.assembly.preprocessing import (
 )
 from knltrain.config import DataConfig
 from knltrain.data.augmentation.recipes import RECIPES
+from knltrain.data.blocks import block_order
 from knltrain.data.dataset import Batch, Halves, LabelledImages
+from knltrain.data.order import EpochOrders, epoch_order
 from knltrain.data.preprocessing import Draws
 from knltrain.data.source import ArraySource
 from knltrain.errors import DataError
@@ -67,6 +69,20 @@ def test_one_rehearsal_compiles_the_pass_for_all_pictures(halves: Halves) -> Non
         made.write(halves.train, np.arange(12), Draws(1, 2), out)
     assert len(_write.signatures) == signatures
     assert len(JOURNAL.made) == before
+
+
+def test_images_are_shuffled_as_data_order_says_and_the_run_is_told(config) -> None:
+    plain = build_dataset(config)
+    assert (plain.train.block_images, plain.notes) == (None, ())
+    chosen = config.data.model_copy(update={"order": "blocks", "block_images": 7})
+    found = build_dataset(config.model_copy(update={"data": chosen}))
+    assert (found.train.block_images, found.test.block_images) == (7, None)
+    assert "no true shuffle" in found.notes[0]
+    orders = [EpochOrders(each.train, 1).of(0).tolist() for each in (plain, found)]
+    assert orders == [
+        epoch_order(len(plain.train), 1, 0).tolist(),
+        block_order(len(plain.train), 7, 1, 0).tolist(),
+    ]
 
 
 def test_jitter_replaces_that_of_the_recipe() -> None:
