@@ -58,7 +58,7 @@ class DataFiles:
 
         They are sorted by name; of a file and the same with .gz only the file. Empty where no file
         for testing has the format's own names. Raises DataError where none for training has, for a
-        name of the user's without files, and for files of both halves, unless they may be `shared`.
+        name of the user's without files, and where halves share some files that may not be `shared`.
         """
         check_folder(self.root)
         found = self._of_half(half, own_names)
@@ -81,10 +81,10 @@ class DataFiles:
         return found
 
     def _check_apart(self, train: Sequence[Path], test: Sequence[Path]) -> None:
-        """Refuse files that are taken for both halves: DataError."""
+        """Refuse halves that share some files: DataError."""
         known = {path.resolve() for path in train}
         both = [path for path in test if path.resolve() in known]
-        if both:
+        if 0 < len(both) < max(len(train), len(test)):  # all are named so to evaluate on them
             told = (
                 f"data.{half} = {list(given[:_MOST_NAMED])}" if given else f"no data.{half}"
                 for half, given in (("train", self.train), ("test", self.test))

@@ -94,7 +94,7 @@ def _folder(files: DataFiles, half: HalfName) -> Path | None:
 def _check_apart(train: Path, test: Path) -> None:
     """Refuse a half that lies in the other one: DataError."""
     one, other = train.resolve(), test.resolve()
-    if one.is_relative_to(other) or other.is_relative_to(one):
+    if one != other and (one.is_relative_to(other) or other.is_relative_to(one)):
         raise DataError(
             f"training images in {train} and test images in {test}: one of these folders lies in "
             "the other, and its pictures would be for training and for testing: expected two "

@@ -62,7 +62,7 @@ def test_a_large_folder_is_not_listed_whole(tmp_path: Path) -> None:
     [
         (("*",), (), r"data.train = \['\*'\] and no data.test: 2 files .* such as .*test-1"),
         ((), ("*",), r"no data.train and data.test = \['\*'\]: 3 files"),
-        (("linked*",), ("test-1",), r"1 files would be for training and for testing"),
+        (("linked*", "train-1"), ("test-1",), r"1 files would be for training and for testing"),
     ],
 )
 def test_files_of_both_halves_are_refused(tmp_path: Path, train, test, said) -> None:
@@ -74,3 +74,4 @@ def test_files_of_both_halves_are_refused(tmp_path: Path, train, test, said) -> 
         files.of_half("test", names)
     assert files.of_half("train", names)
     assert files.of_half("test", names, shared=True)
+    assert DataFiles(tmp_path, train=("train-1",), test=("train-1",)).of_half("test", names)
