@@ -58,7 +58,7 @@ class DataFiles:
 
         They are sorted by name; of a file and the same with .gz only the file. Empty where no file
         for testing has the format's own names. Raises DataError where none for training has, for a
-        name of the user's without files, and where halves share some files that may not be `shared`.
+        name of the user's without files, and where halves share some files, unless `shared`.
         """
         check_folder(self.root)
         found = self._of_half(half, own_names)
