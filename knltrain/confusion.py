@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -19,33 +22,55 @@ CONFUSION_PICTURE: Final = "confusion.png"
 _MOST_WRITTEN: Final = 20
 """Classes up to which numbers fit into the picture."""
 _MOST_TICKS: Final = 25
+_LONGEST: Final = 20
+"""Characters of a name in the picture."""
+_LEVEL: Final = 3
+"""Characters of the longest name up to which names are not turned."""
 
 
-def confusion_to_csv(counts: Counts) -> str:
-    """The matrix as a table without a heading."""
-    return "".join(",".join(map(str, row)) + "\n" for row in counts)
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """A matrix, and the names of its classes; older runs kept none."""
+
+    counts: Counts
+    class_names: Sequence[str] = ()
 
 
-def confusion_from_csv(path: Path) -> Counts:
-    """The matrix of a file; RunFolderError if it holds none."""
+def confusion_to_csv(found: Confusion) -> str:
+    """The matrix as a table; its first row and column are the names of the classes."""
+    names = found.class_names or list(map(str, range(len(found.counts))))
+    out = io.StringIO()
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(["", *names])
+    table.writerows([name, *row] for name, row in zip(names, found.counts, strict=True))
+    return out.getvalue()
+
+
+def confusion_from_csv(path: Path) -> Confusion:
+    """The matrix of a file, with names or without; RunFolderError if it holds none."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        counts = [[_count(text) for text in line.split(",")] for line in lines]
-    except (OSError, ValueError) as error:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.reader(file, strict=True))
+        names = rows[0][1:] if rows and rows[0] and rows[0][0] == "" else []
+        if names and [row[:1] for row in rows[1:]] != [[name] for name in names]:
+            raise ValueError("its rows and columns have other names")
+        cells = [row[1:] for row in rows[1:]] if names else rows
+        counts = [[_count(text) for text in row or [""]] for row in cells]
+    except (OSError, ValueError, csv.Error) as error:
         raise RunFolderError(f"{path}: cannot be read ({reason_of(error)}): damaged") from error
     if not counts or any(len(row) != len(counts) for row in counts):
         raise RunFolderError(
             f"{path}: has {len(counts)} rows: expected as many as columns, those of a run"
         )
-    return counts
+    return Confusion(counts, names)
 
 
-def draw_counts(counts: Counts, path: Path, title: str) -> None:
+def draw_counts(found: Confusion, path: Path, title: str) -> None:
     """Draw a matrix as PNG: the share of each row in colours, numbers where there is room.
 
     Raises RunFolderError where the picture cannot be written.
     """
-    classes = len(counts)
+    counts, classes = found.counts, len(found.counts)
     shares = [[100 * each / max(sum(row), 1) for each in row] for row in counts]
     figure = empty_figure(8.0, 7.0)
     axes = figure.subplots()
@@ -57,12 +82,18 @@ def draw_counts(counts: Counts, path: Path, title: str) -> None:
             text = f"{counts[row][column]:,}" if counts[row][column] else ""
             axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=8)
     ticks = range(0, classes, -(-classes // _MOST_TICKS))
-    axes.set_xticks(ticks)
-    axes.set_yticks(ticks)
+    names = [_shown(found.class_names[each] if found.class_names else str(each)) for each in ticks]
+    upright = 90 if max(map(len, names)) > _LEVEL else 0
+    axes.set_xticks(ticks, names, rotation=upright, parse_math=False)
+    axes.set_yticks(ticks, names, parse_math=False)
     axes.set_xlabel("class that was found")
     axes.set_ylabel("class of the image")
     figure.suptitle(title, parse_math=False)
     save(figure, path)
+
+
+def _shown(name: str) -> str:
+    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
 
 
 def _count(text: str) -> int:

@@ -56,7 +56,7 @@ def build_pool(
 
     dataset, chosen = opened_dataset(config, identity.data_fd), config.train
     workers = identity.workers
-    orders = EpochOrders(len(dataset.train), config.seed, min(1 + workers, _KEPT_EPOCHS))
+    orders = EpochOrders(dataset.train, config.seed, min(1 + workers, _KEPT_EPOCHS))
     batches = [
         ShardedBatches(
             dataset.train,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from knltrain.data.dataset import Halves
     from knltrain.data.encoded import DecodingRules
     from knltrain.data.extent import Extent
+    from knltrain.data.source import Pixels
     from knltrain.exchange.rules.averaged_center import AverageKernels
     from knltrain.exchange.rules.downpour import DownpourKernels
     from knltrain.exchange.rules.easgd import ElasticKernels
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from knltrain.optimizers.layerwise import SingleProcessReducer
     from knltrain.optimizers.sgd import SGDKernel
     from knltrain.vectors import FloatArray
+    from vectorized_ops.reference.picture_operations import OperationPlan
 
 TOP_SHARE = 0.01
 """The share of values that top_k sends, where `exchange.wire_top_share` is left out."""
@@ -87,6 +89,10 @@ class Kernels:
         """A pass from pictures to images."""
         made = cast("MakesPass", self._module("pictures").PicturePass)
         return made(image_shape, mean, scale, mean_picture)
+
+    def operate_on_pictures(self, images: FloatArray, plan: OperationPlan, out: Pixels) -> None:
+        """The operations of RandAugment."""
+        self._module("picture_operations").operated(images, plan, out)
 
     @property
     def elastic(self) -> ElasticKernels:

@@ -29,7 +29,7 @@ from knltrain.assembly.names import (
     label_shape_of,
     tested_label_shape_of,
 )
-from knltrain.assembly.preprocessing import rehearse_pass
+from knltrain.assembly.preprocessing import recipe_of, rehearse_pass
 from knltrain.config import RunConfig
 
 if TYPE_CHECKING:
@@ -165,7 +165,8 @@ def compile_for(config: RunConfig, images: int, threads: int, processes: int) ->
         try:
             network = build_network(config)
             batch = Batch.allocate(images, network.input_shape, label_shape_of(config))
-            rehearse_pass(KERNELS[config.backend.implementation]())
+            operates = recipe_of(config.data, network.input_shape).operations > 0
+            rehearse_pass(KERNELS[config.backend.implementation](), operates)
             take_step(config, network, batch, threads)
             if _method_alone(config) is not None:
                 from knltrain.assembly.rehearsal import exchange_once

@@ -48,7 +48,7 @@ DATASETS: dict[str, DataSource] = {
     "hdf5": factories.reader("hdf5", "hdf5", "channel_order", "label"),
     "parquet": factories.reader("parquet", "parquet", "label", *DECODING_KEYS),
     "folder": factories.reader("folder", "folder", "follow_links", *DECODING_KEYS),
-    "list": factories.reader("list", "list_file", *DECODING_KEYS),
+    "list": factories.reader("list", "list_file", "follow_links", *DECODING_KEYS),
     "tar": factories.reader("tar", "tar", *DECODING_KEYS),
     "packed": DataSource(None, factories.packed, in_root=True, takes=DECODING_KEYS),
 }

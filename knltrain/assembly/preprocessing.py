@@ -45,7 +45,14 @@ def with_recipes(
     normalisation = normalisation_of(halves.train, *given)
 
     def made(recipe: Recipe) -> Preprocessing:
-        return Augmenting(image_shape, recipe, normalisation, kernels.picture_pass, reverses)
+        return Augmenting(
+            image_shape,
+            recipe,
+            normalisation,
+            kernels.picture_pass,
+            reverses,
+            kernels.operate_on_pictures,
+        )
 
     return made
 
@@ -62,11 +69,24 @@ def dataset_of(
 
     made = with_recipes(config.data, halves, image_shape, kernels)
     recipe = recipe_of(config.data, image_shape)
-    dataset = Dataset.of(halves, made(recipe), mixing_of(config.data))
+    dataset = _in_order(config.data, Dataset.of(halves, made(recipe), mixing_of(config.data)))
     if config.evaluation.crops == 1:
         return dataset
     crops = tuple(LabelledImages(halves.test, made(one)) for one in ten_crops(recipe))
     return replace(dataset, test_crops=crops)
+
+
+def _in_order(config: DataConfig, dataset: Dataset) -> Dataset:
+    """The data set whose training images are shuffled as `data.order` says."""
+    if config.order == "shuffle":
+        return dataset
+    from knltrain.data.blocks import block_images, told_blocks
+
+    block = block_images(dataset.train.source, config.block_images)
+    train = replace(dataset.train, block_images=block)
+    return replace(
+        dataset, train=train, notes=(*dataset.notes, told_blocks(len(dataset.train), block))
+    )
 
 
 def model_preprocessing(config: DataConfig, dataset: Dataset) -> ModelPreprocessing:
@@ -111,16 +131,24 @@ def images_for(
     return tuple(Augmenting(known.image_shape, each, *given) for each in recipes)
 
 
-def rehearse_pass(kernels: Kernels) -> None:
-    """Load or compile what makes images of pictures: it is the same for all of them."""
+def rehearse_pass(kernels: Kernels, operates: bool = False) -> None:
+    """Load or compile what makes images of pictures: it is the same for all of them.
+
+    Where training `operates` on them, that as well.
+    """
     import numpy as np
 
+    from vectorized_ops.reference.picture_operations import OperationPlan
     from vectorized_ops.reference.pictures import PicturePlan
 
     mean, scale = np.zeros(1, np.float32), np.ones(1, np.float32)
     plan = PicturePlan(np.array([[0.0, 0, 1, 1]]), np.zeros(1, np.bool_))
     made = kernels.picture_pass((1, 1, 1), mean, scale)
-    made.write([np.zeros((1, 1, 1), np.uint8)], plan, np.zeros((1, 1, 1, 1), np.float32))
+    image = np.zeros((1, 1, 1, 1), np.float32)
+    made.write([np.zeros((1, 1, 1), np.uint8)], plan, image)
+    if operates:
+        none = OperationPlan(np.zeros((1, 0), np.int64), np.zeros((1, 0, 6), np.int64))
+        kernels.operate_on_pictures(image, none, np.zeros((1, 1, 1, 1), np.uint8))
 
 
 def recipe_of(config: DataConfig, image_shape: tuple[int, int, int]) -> Recipe:
@@ -128,7 +156,9 @@ def recipe_of(config: DataConfig, image_shape: tuple[int, int, int]) -> Recipe:
     from knltrain.data.augmentation.recipes import recipe_named
 
     recipe = recipe_named(config.recipe, image_shape[:2], config.shift_pixels)
-    return recipe if config.jitter is None else replace(recipe, jitter=config.jitter)
+    keys = ("jitter", "operations", "magnitude")
+    given = {key: value for key in keys if (value := getattr(config, key)) is not None}
+    return replace(recipe, **given)
 
 
 def mixing_of(config: DataConfig) -> Mixing | None:

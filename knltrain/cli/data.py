@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +17,7 @@ from knltrain.errors import ConfigError
 from knltrain.files.durable import reason_of, write_whole_bytes
 
 if TYPE_CHECKING:
+    from knltrain.config import DataConfig
     from knltrain.data.dataset import Halves
     from knltrain.data.survey import HalfSurvey
 
@@ -47,6 +48,7 @@ def data(config: Path, overrides: tuple[str, ...], sheet: Path | None, as_json: 
     run = load_config(config, overrides)
     told = run.data.model_copy(update={"broken": "stop"})  # so that none is passed over
     halves = read_halves(run.model_copy(update={"data": told}))
+    halves = _with_order(run.data, halves)
     for note in halves.notes:
         say(f"note: {note}", error=True)
     surveys = {}
@@ -56,6 +58,16 @@ def data(config: Path, overrides: tuple[str, ...], sheet: Path | None, as_json: 
     say(json.dumps(_fields(halves, surveys)) if as_json else "\n".join(_lines(halves, surveys)))
     if sheet is not None:
         _draw(halves, sheet)
+
+
+def _with_order(config: DataConfig, halves: Halves) -> Halves:
+    """The halves with a note on an order that is no true shuffle."""
+    if config.order == "shuffle":
+        return halves
+    from knltrain.data.blocks import block_images, told_blocks
+
+    told = told_blocks(len(halves.train), block_images(halves.train, config.block_images))
+    return replace(halves, notes=(*halves.notes, told))
 
 
 def _fields(halves: Halves, surveys: dict[str, HalfSurvey]) -> dict[str, Any]:

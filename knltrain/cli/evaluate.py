@@ -73,7 +73,7 @@ def evaluate(
         click.echo(f"note: {note}", err=True)
     _tell(evaluated, as_json)
     if picture is not None:  # last, as what was found is known whether or not it can be drawn
-        _draw(picture, evaluated.found.classes, run_folder)
+        _draw(picture, evaluated, run_folder)
 
 
 def _tell(evaluated: CheckpointEvaluation, as_json: bool) -> None:
@@ -116,13 +116,15 @@ def _by_class(classes: ClassCounts, names: tuple[str, ...]) -> Iterator[str]:
         yield f"{name:>{width}}  {images:6,}  {told:>8}"
 
 
-def _draw(picture: Path, classes: ClassCounts | None, run_folder: Path) -> None:
-    from knltrain.confusion import draw_counts
+def _draw(picture: Path, evaluated: CheckpointEvaluation, run_folder: Path) -> None:
+    from knltrain.confusion import Confusion, draw_counts
     from knltrain.evaluation import MOST_CONFUSED
 
+    classes = evaluated.found.classes
     if classes is None or classes.confusion is None:
         raise ConfigError(
             f"--picture {picture}: there is no confusion matrix, expected up to {MOST_CONFUSED} "
             "classes, and one for each image; leave --picture out"
         )
-    draw_counts(classes.confusion, picture, run_folder.resolve().name)
+    found = Confusion(classes.confusion, evaluated.class_names)
+    draw_counts(found, picture, run_folder.resolve().name)

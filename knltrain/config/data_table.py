@@ -88,7 +88,8 @@ class DataConfig(Table):
         " classes.txt, if it is there",
     )
     follow_links: bool = Field(
-        default=False, description="follow links of an image folder that leave root"
+        default=False,
+        description="follow links of an image folder, and paths of a list, that leave root",
     )
     image: tuple[Count, Count, Literal[1, 3]] | None = Field(
         default=None,
@@ -106,12 +107,12 @@ class DataConfig(Table):
     side_pixels: Count | None = Field(
         default=None, description="resize all images to so many pixels of height and width"
     )
-    recipe: Literal["none", "cifar", "caffe", "vgg", "inception"] = Field(
+    recipe: Literal["none", "cifar", "caffe", "vgg", "inception", "randaugment"] = Field(
         default="none",
         description="part of a picture that is shown, and what is changed of it for training: "
         "'none', 'cifar' (moved and mirrored), 'caffe' (a random crop, mirrored), 'vgg' (of a "
         "random size, too, with noise of colours), 'inception' (of random area and proportions, "
-        "with other colours)",
+        "with other colours), 'randaugment' (so, too, and two random operations)",
     )
     shift_pixels: Annotated[int, Field(ge=0, le=64)] = Field(
         default=0, description="move training images by up to so many pixels, anew in every epoch"
@@ -120,6 +121,14 @@ class DataConfig(Table):
         default=None,
         description="change brightness, contrast and saturation of training images by up to this "
         "share; left out: 0.4 with recipe 'inception', else 0",
+    )
+    operations: Annotated[int, Field(ge=0, le=16)] | None = Field(
+        default=None,
+        description="change each training image by so many random operations of RandAugment; left "
+        "out: 2 with recipe 'randaugment', else 0",
+    )
+    magnitude: Annotated[int, Field(ge=0, le=30)] | None = Field(
+        default=None, description="of operations, 0 to 30; left out: 9"
     )
     mixup: Mixed = Field(
         default=0.0,
@@ -146,6 +155,14 @@ class DataConfig(Table):
         default="rgb", description="order of the channels that the network takes; bgr: as Caffe's"
     )
 
+    order: Literal["shuffle", "blocks"] = Field(
+        default="shuffle",
+        description="order of the training images: 'shuffle', all of them; 'blocks', blocks of "
+        "neighbours, each read as a whole, for disks that are slow to seek: no true shuffle",
+    )
+    block_images: Count | None = Field(
+        default=None, description="images of a block of order 'blocks'; left out: those of 64 MiB"
+    )
     batches_ahead: Annotated[int, Field(ge=1, le=64)] = Field(
         default=3, description="batches made ahead for each worker, with placement.data_cores"
     )
@@ -161,6 +178,20 @@ class DataConfig(Table):
             raise ValueError(
                 f"test = {list(self.test)} and test_share = {self.test_share:g}: expected one of "
                 "them, files for testing or a share of the training images"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _order_fits(self) -> DataConfig:
+        if self.block_images is not None and self.order != "blocks":
+            raise ValueError(
+                f"block_images = {self.block_images} with order = '{self.order}', which has no "
+                "blocks: expected order = 'blocks', or no block_images"
+            )
+        if self.order == "blocks" and self.mixes:
+            raise ValueError(
+                "order = 'blocks' with mixup or cutmix, which take other images from anywhere in "
+                "the data: expected order = 'shuffle', or no mixing"
             )
         return self
 

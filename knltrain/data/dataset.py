@@ -49,12 +49,14 @@ class Batch:
 class LabelledImages:
     """One half of a data set as a network takes it: pictures of a source, preprocessed.
 
-    With `mixing` images of training are mixed, and their labels are targets.
+    With `mixing` images of training are mixed, and their labels are targets. `block_images`: for
+    training, blocks of so many pictures are shuffled (`knltrain.data.blocks`).
     """
 
     source: ImageSource
     preprocessing: Preprocessing
     mixing: Mixing | None = None
+    block_images: int | None = None
 
     def __len__(self) -> int:
         return len(self.source)

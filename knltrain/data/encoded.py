@@ -10,12 +10,15 @@ import numpy as np
 
 from knltrain.data.contents import HalfContents
 from knltrain.data.decoding import MAX_PIXELS, Encoded, decode, picture_size
+from knltrain.data.derived import Selection
 from knltrain.data.skipped import SKIPPED
-from knltrain.data.source import ImageSource, LabelArray, Pixels, Rows, Selection
+from knltrain.data.source import ImageSource, LabelArray, Pixels, Rows
 from knltrain.errors import BrokenPicture, DataError
 
 MOST_IN_A_ROW = 100
 """Pictures that are tried in place of a broken one: if all are broken, something else is wrong."""
+SKIPPING = ", or set data.broken = 'skip' to go on without it"
+"""What the message of a broken picture ends with."""
 _LOOKED_AT = 32
 """Pictures at equal distances whose headers tell the size of all."""
 
@@ -30,6 +33,9 @@ class EncodedPictures(ABC):
     @abstractmethod
     def name(self, row: int) -> str:
         """Where picture `row` lies, for messages."""
+
+    def read_ahead(self, rows: Rows) -> None:  # noqa: B027
+        """Let the disk read pictures `rows` (n,), ascending: they are asked for soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,10 @@ class EncodedSource(ImageSource):
         """The bytes of picture `row`, or of the one that takes its place; BrokenPicture."""
         self.picture(row)
         return self.pictures.data(self._places.get(row, row))
+
+    def read_ahead(self, rows: Rows) -> None:
+        """As their files can."""
+        self.pictures.read_ahead(rows)
 
     def picture_name(self, row: int) -> str:
         """Its file, or its place in one."""
@@ -172,7 +182,7 @@ class EncodedSource(ImageSource):
 
 
 def _stopping(error: BrokenPicture) -> BrokenPicture:
-    return BrokenPicture(f"{error}, or set data.broken = 'skip' to go on without it")
+    return BrokenPicture(f"{error}{SKIPPING}")
 
 
 @final
@@ -188,3 +198,6 @@ class _Chosen(EncodedPictures):
 
     def name(self, row: int) -> str:
         return self._pictures.name(int(self._rows[row]))
+
+    def read_ahead(self, rows: Rows) -> None:
+        self._pictures.read_ahead(self._rows[rows])

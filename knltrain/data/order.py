@@ -8,6 +8,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
+from knltrain.data.blocks import BlocksAhead, block_order
 from knltrain.data.dataset import Batch, LabelledImages
 from knltrain.data.preprocessing import Draws
 from knltrain.errors import DataError
@@ -24,12 +25,23 @@ def epoch_order(images: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
 
 @final
 class EpochOrders:
-    """The orders of the last `kept` epochs that were asked for, by any thread."""
+    """The orders of the last `kept` epochs that were asked for, by any thread.
 
-    def __init__(self, images: int, seed: int, kept: int = 1) -> None:
-        self._images, self._seed, self._kept = images, seed, kept
+    With `images.block_images` blocks are shuffled (`knltrain.data.blocks`), and read ahead.
+    """
+
+    def __init__(self, images: LabelledImages, seed: int, kept: int = 1) -> None:
+        self._images, self._seed, self._kept = len(images), seed, kept
+        self._block, self._ahead = images.block_images, None
+        if self._block is not None:
+            self._ahead = BlocksAhead(images.source, self._block, seed)
         self._orders: dict[int, npt.NDArray[np.int64]] = {}
         self._lock = threading.Lock()
+
+    def reach(self, epoch: int, begin: int, end: int) -> None:
+        """Rows `begin` to before `end` of that epoch's order are to be read now."""
+        if self._ahead is not None:
+            self._ahead.reach(epoch, begin, end)
 
     def of(self, epoch: int) -> npt.NDArray[np.int64]:
         """The permutation int64 (images,) of that epoch."""
@@ -37,8 +49,13 @@ class EpochOrders:
             if epoch not in self._orders:
                 while len(self._orders) >= self._kept:
                     del self._orders[next(iter(self._orders))]
-                self._orders[epoch] = epoch_order(self._images, self._seed, epoch)
+                self._orders[epoch] = self._order(epoch)
             return self._orders[epoch]
+
+    def _order(self, epoch: int) -> npt.NDArray[np.int64]:
+        if self._block is None:
+            return epoch_order(self._images, self._seed, epoch)
+        return block_order(self._images, self._block, self._seed, epoch)
 
 
 class ShardedBatches:
@@ -85,7 +102,7 @@ class ShardedBatches:
         self._batch = batch
         self._rank = rank
         self._seed = seed
-        self._orders = EpochOrders(len(images), seed) if orders is None else orders
+        self._orders = EpochOrders(images, seed) if orders is None else orders
 
     def fill(self, step: int, out: Batch, number: int = 0) -> None:
         """Write this worker's images, labels and key of batch `number` of global `step` to `out`.
@@ -96,8 +113,8 @@ class ShardedBatches:
         sources = np.random.SeedSequence([self._seed, batch, self._rank])
         out.key[:] = sources.generate_state(1, np.uint64)
         epoch, position = divmod(step, self.steps_per_epoch)
-        start = (
-            position * self.iter_size + number
-        ) * self._batch + self._rank * self.images_per_worker
+        begin = (position * self.iter_size + number) * self._batch
+        self._orders.reach(epoch, begin, begin + self._batch)
+        start = begin + self._rank * self.images_per_worker
         rows = self._orders.of(epoch)[start : start + self.images_per_worker]
         self._images.write(rows, out, Draws(self._seed, epoch))

@@ -13,14 +13,8 @@ import numpy.typing as npt
 from xxhash import xxh3_64_intdigest
 
 from affinity.process.binding import allowed_cpus
-from knltrain.data.packed_format import (
-    BLOCK,
-    PackedHalf,
-    gaps,
-    header_begin,
-    read_header,
-    read_section,
-)
+from knltrain.data.packed_format import BLOCK, PackedHalf, gaps
+from knltrain.data.packed_reading import header_begin, read_header, read_section
 from knltrain.errors import DataError
 from knltrain.files.durable import reason_of
 

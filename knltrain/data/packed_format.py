@@ -13,29 +13,25 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Final
 
-from xxhash import xxh3_64, xxh3_64_intdigest, xxh3_128_hexdigest
+from xxhash import xxh3_64, xxh3_64_intdigest
 
 from knltrain.data.contents import HalfContents
-from knltrain.errors import DataError
-from knltrain.files.durable import reason_of
 
 PAGE: Final = 4096
 BLOCK: Final = 4 * 2**20
 """Bytes of pictures that have a checksum of their own."""
 VERSION: Final = 1
 
-_MAGIC: Final = b"knl-pack"
-_FIRST: Final = struct.Struct("<8s4Q")
-_CHECKSUM: Final = struct.Struct("<Q")
-_WORDS_BYTES: Final = _FIRST.size + _CHECKSUM.size
-_WAY: Final = "pack the data set anew, or copy the file again"
+MAGIC: Final = b"knl-pack"
+FIRST: Final = struct.Struct("<8s4Q")
+"""Magic number, version; begin, size and checksum of the header. Then their own checksum."""
+CHECKSUM: Final = struct.Struct("<Q")
+WORDS_BYTES: Final = FIRST.size + CHECKSUM.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,76 +128,19 @@ def aligned(place: int) -> int:
 def written_header(header: PackedHeader, begin: int) -> tuple[bytes, bytes]:
     """The header as it is to lie at `begin`, and the first bytes of the file that lead to it."""
     told = json.dumps(asdict(header), sort_keys=True).encode()
-    first = _FIRST.pack(_MAGIC, VERSION, begin, len(told), xxh3_64_intdigest(told))
-    return told, first + _CHECKSUM.pack(xxh3_64_intdigest(first))
-
-
-def read_header(path: Path) -> PackedHeader:
-    """The header of a packed file, checked; nothing of the file is mapped before.
-
-    Raises DataError for other files, and those that are truncated, damaged or of a newer version.
-    """
-    try:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            begin, length, checksum = _first_words(path, file.read(_WORDS_BYTES))
-            if size != begin + length:
-                what = "truncated" if size < begin + length else "longer than it was written"
-                raise DataError(
-                    f"{path}: {what}: it has {size:,} bytes, expected {begin + length:,}: {_WAY}"
-                )
-            file.seek(begin)
-            told = file.read(length)
-    except OSError as error:
-        raise DataError(
-            f"data.root = '{path}': cannot be read ({reason_of(error)}): expected the file that "
-            "`knltrain pack` has written"
-        ) from error
-    if xxh3_64_intdigest(told) != checksum:
-        raise damaged(path, "its header")
-    try:
-        header = PackedHeader.from_fields(json.loads(told))
-        whole = header.train.is_whole(begin) and header.test.is_whole(begin)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise damaged(path, "its header") from error
-    if not whole or header.channels not in (1, 3):
-        raise damaged(path, "its header")
-    return header
-
-
-def read_section(path: Path, section: Section) -> bytes:
-    """The bytes of a section that has a digest; DataError if it does not agree."""
-    try:
-        with path.open("rb") as file:
-            file.seek(section.begin)
-            found = file.read(section.size)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read any more ({reason_of(error)})") from error
-    if xxh3_128_hexdigest(found) != section.digest:
-        raise damaged(path, f"bytes {section.begin:,} to {section.end:,}")
-    return found
+    first = FIRST.pack(MAGIC, VERSION, begin, len(told), xxh3_64_intdigest(told))
+    return told, first + CHECKSUM.pack(xxh3_64_intdigest(first))
 
 
 def gaps(header: PackedHeader, end: int) -> Iterator[tuple[int, int]]:
     """The parts of the file, from begin to end, that belong to no section."""
-    place = _WORDS_BYTES
+    place = WORDS_BYTES
     for section in sorted(
         (*header.train.sections(), *header.test.sections()), key=lambda each: each.begin
     ):
         yield place, section.begin
         place = section.end
     yield place, end
-
-
-def header_begin(path: Path) -> int:
-    """Where the header of a file that `read_header` takes begins."""
-    with path.open("rb") as file:
-        return _first_words(path, file.read(_WORDS_BYTES))[0]
-
-
-def damaged(path: Path, what: str) -> DataError:
-    """That a part of a file is not what was written."""
-    return DataError(f"{path}: damaged: {what}, by the checksum: {_WAY}")
 
 
 class BlockSums:
@@ -226,23 +165,3 @@ class BlockSums:
     def all(self) -> list[int]:
         """Of all blocks, the last one as it is."""
         return [*self.complete, *([self._open.intdigest()] if self._filled else [])]
-
-
-def _first_words(path: Path, first: bytes) -> tuple[int, int, int]:
-    """Begin, size and checksum of the header; DataError if this is no packed file of ours."""
-    if first[: len(_MAGIC)] != _MAGIC:
-        raise DataError(
-            f"{path}: no packed data set, or one that is not complete: expected the file that "
-            "`knltrain pack CONFIG FILE` writes to its end"
-        )
-    if len(first) < _WORDS_BYTES:
-        raise DataError(f"{path}: truncated: it has {len(first)} bytes: {_WAY}")
-    _, version, begin, size, checksum = _FIRST.unpack_from(first)
-    if _CHECKSUM.unpack_from(first, _FIRST.size)[0] != xxh3_64_intdigest(first[: _FIRST.size]):
-        raise damaged(path, "its first bytes")
-    if version > VERSION:
-        raise DataError(
-            f"{path}: version {version} of the format, and this knltrain reads up to {VERSION}: "
-            "take a newer knltrain, or pack the data set with this one"
-        )
-    return begin, size, checksum

@@ -2,57 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import final
 
 import numpy as np
 
 from knltrain.data.contents import HalfContents
-from knltrain.data.source import ImageSource, LabelArray, Pixels, Rows
+from knltrain.data.derived import DerivedSource
+from knltrain.data.source import ImageSource, LabelArray, Rows
 from knltrain.errors import DataError
 
 _MOST_TOLD = 10
 
 
 @final
-class Relabelled(ImageSource):
+class Relabelled(DerivedSource):
     """The pictures of another source with other labels, of classes `class_names`."""
 
     def __init__(
         self, source: ImageSource, labels: LabelArray, class_names: tuple[str, ...]
     ) -> None:
-        super().__init__(labels, class_names, source.channels, source.image_shape)
-        self._source = source
+        super().__init__([source], labels, class_names)
         self.notes = source.notes
 
-    def picture(self, row: int) -> Pixels:
-        """That of the other source."""
-        return self._source.picture(row)
-
-    def pictures_of(self, rows: Rows) -> Sequence[Pixels]:
-        """Those of the other source."""
-        return self._source.pictures_of(rows)
-
-    def read(self, rows: Rows, out: Pixels) -> None:
-        """Write the pictures `rows` (n,) to `out` (n,H,W,C)."""
-        self._source.read(rows, out)
-
-    def size(self) -> tuple[int, int]:
-        """That of the other source."""
-        return self._source.size()
-
-    @property
-    def held_bytes(self) -> int:
-        """Those of the other source."""
-        return self._source.held_bytes
-
-    def picture_name(self, row: int) -> str:
-        """That of the other source."""
-        return self._source.picture_name(row)
+    def places(self, rows: Rows) -> tuple[Rows, Rows]:
+        """All as they are."""
+        return np.zeros_like(rows), rows
 
     def contents(self) -> HalfContents:
         """As read, before their classes got other numbers."""
-        return self._source.contents()
+        return self.sources[0].contents()
 
 
 def with_classes_of(source: ImageSource, class_names: tuple[str, ...], where: str) -> ImageSource:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import final
+from pathlib import Path
+from typing import Any, cast, final
 
 import numpy as np
 import numpy.typing as npt
-from xxhash import xxh3_128
 
-from knltrain.data.contents import HalfContents, contents_of_recipe
+from knltrain.data.contents import HalfContents
 from knltrain.errors import DataError
+from knltrain.files.read_ahead import read_ahead
 from knltrain.vectors import FloatArray
 from vectorized_ops.pictures import PicturesOf
 
@@ -85,7 +86,12 @@ class ImageSource(ABC):
 
     def chosen(self, rows: Rows) -> ImageSource:
         """Pictures `rows` (n,) of this source, in that order."""
+        from knltrain.data.derived import Selection  # which is such a source itself
+
         return Selection(self, rows)
+
+    def read_ahead(self, rows: Rows) -> None:  # noqa: B027
+        """Let the disk read pictures `rows` (n,), ascending: they are asked for soon."""
 
     def size(self) -> tuple[int, int]:
         """Height and width of the pictures; DataError where they differ."""
@@ -143,15 +149,28 @@ class ArraySource(ImageSource):
         # mode="clip" writes straight into `out`; the default would go through a buffer.
         np.take(self.pixels, rows, axis=0, out=out, mode="clip")
 
+    def read_ahead(self, rows: Rows) -> None:
+        """Of a mapped file, all from the first to the last."""
+        mapped = self._mapped()
+        if mapped is None or not len(rows):
+            return
+        first, last = (self.pixels[row].__array_interface__["data"][0] for row in rows[[0, -1]])
+        begin = min(first, last) - mapped.__array_interface__["data"][0] + mapped.offset
+        size = abs(last - first) + self.pixels[0].nbytes
+        read_ahead(Path(str(mapped.filename)), int(begin), int(size))
+
     @property
     def held_bytes(self) -> int:
         """All, unless they are mapped from a file."""
-        base: object = self.pixels
+        return self.pixels.nbytes if self._mapped() is None else 0
+
+    def _mapped(self) -> np.memmap[Any, Any] | None:
+        """What is mapped of a file, in which the pixels lie."""
+        found, base = None, cast("object", self.pixels)
         while isinstance(base, np.ndarray):
-            if isinstance(base, np.memmap):
-                return 0
+            found = base if isinstance(base, np.memmap) else found
             base = base.base
-        return self.pixels.nbytes
+        return found
 
     def picture_name(self, row: int) -> str:
         """Its file and number."""
@@ -160,50 +179,3 @@ class ArraySource(ImageSource):
     def contents(self) -> HalfContents:
         """As given."""
         return self._contents
-
-
-@final
-class Selection(ImageSource):
-    """Pictures `rows` (n,) of another source, in that order."""
-
-    def __init__(self, source: ImageSource, rows: Rows) -> None:
-        super().__init__(
-            source.labels[rows], source.class_names, source.channels, source.image_shape
-        )
-        self._source = source
-        self._rows = rows
-
-    def picture(self, row: int) -> Pixels:
-        """That of the other source."""
-        return self._source.picture(int(self._rows[row]))
-
-    def pictures_of(self, rows: Rows) -> Sequence[Pixels]:
-        """Those of the other source."""
-        return self._source.pictures_of(self._rows[rows])
-
-    def read(self, rows: Rows, out: Pixels) -> None:
-        """Write the pictures `rows` (n,) to `out` (n,H,W,C)."""
-        self._source.read(self._rows[rows], out)
-
-    def encoded(self, row: int) -> bytes | memoryview | None:
-        """That of the other source."""
-        return self._source.encoded(int(self._rows[row]))
-
-    def size(self) -> tuple[int, int]:
-        """Those of the other source."""
-        return self._source.size()
-
-    @property
-    def held_bytes(self) -> int:
-        """All of the other source."""
-        return self._source.held_bytes
-
-    def picture_name(self, row: int) -> str:
-        """Its name in the other source."""
-        return self._source.picture_name(int(self._rows[row]))
-
-    def contents(self) -> HalfContents:
-        """Of the other source's contents and the rows."""
-        whole = self._source.contents()
-        recipe = f"{whole.digest} {xxh3_128(np.ascontiguousarray(self._rows).data).hexdigest()}"
-        return contents_of_recipe(recipe, len(self), whole.image_shape)

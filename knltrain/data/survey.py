@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from affinity.process.binding import allowed_cpus
+from knltrain.data.encoded import SKIPPING
 from knltrain.data.readers.labels import class_counts
 from knltrain.data.source import ImageSource, Pixels
 from knltrain.errors import BrokenPicture
@@ -75,7 +76,8 @@ def survey(source: ImageSource, tell: Callable[[int], object] = lambda _done: No
                 totals += found[1]
             tell(len(part))
     if not sizes:
-        raise BrokenPicture(f"all {len(source):,} pictures are broken, such as {broken[0]}")
+        why = broken[0].removesuffix(SKIPPING)  # which would leave none
+        raise BrokenPicture(f"all {len(source):,} pictures are broken, such as {why}")
     heights, widths = np.array(sizes).T
     mean, deviation = _moments(totals)
     return HalfSurvey(

@@ -27,8 +27,10 @@ CHANGEABLE: Final = ("data.name", "data.root", "evaluation.crops")
 """Keys that may differ from the training's: name and place of the data, images of each picture."""
 
 OF_THE_MODEL: Final = (
-    *("side_pixels", "recipe", "shift_pixels", "jitter", "mixup", "cutmix"),
+    *("side_pixels", "recipe", "shift_pixels", "jitter", "operations", "magnitude"),
+    *("mixup", "cutmix"),
     *("mean", "mean_file", "deviation", "network_order", "channels", "exif", "batches_ahead"),
+    *("order", "block_images"),
 )
 """Keys of `[data]` that another data set does not choose: the model has its own preprocessing."""
 

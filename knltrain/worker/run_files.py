@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import final
 
-from knltrain.confusion import CONFUSION, confusion_to_csv
+from knltrain.confusion import CONFUSION, Confusion, confusion_to_csv
 from knltrain.evaluation import Evaluation
 from knltrain.files.durable import reason_of, write_whole
 from knltrain.files.essential import RESULT
@@ -103,9 +103,8 @@ class ResultObserver(Observer):
             return
         classes = worker.evaluation.classes if worker.evaluation else None
         if classes is not None and classes.confusion is not None:
-            _write_text(
-                worker, self._path.with_name(CONFUSION), confusion_to_csv(classes.confusion)
-            )
+            table = confusion_to_csv(Confusion(classes.confusion, classes.names))
+            _write_text(worker, self._path.with_name(CONFUSION), table)
         write_if_possible(worker, self._path, {**self._facts, **asdict(result)})
 
 

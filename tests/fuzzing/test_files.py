@@ -88,7 +88,7 @@ def test_result_of_a_run(folder: Path, text: bytes) -> None:
         summary(folder)
 
 
-@fuzzed(altered([b"1,2\n3,4\n"]))
+@fuzzed(altered([b"1,2\n3,4\n", b',cat,"a, b"\ncat,3,4\n"a, b",0,9\n']))
 def test_confusion_of_a_run(folder: Path, text: bytes) -> None:
     (folder / "confusion.csv").write_bytes(text)
     with suppress(KnltrainError):

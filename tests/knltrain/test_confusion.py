@@ -6,17 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.confusion import confusion_from_csv, confusion_to_csv, draw_counts
+from knltrain.confusion import Confusion, confusion_from_csv, confusion_to_csv, draw_counts
 from knltrain.errors import RunFolderError
 
 COUNTS = [[5, 0, 1], [0, 0, 0], [2, 3, 1234]]
 
 
-def test_a_table_is_read_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", [["cat", "a, dog", '"x"\n'], []])
+def test_a_table_is_read_back_with_the_names_of_its_classes(tmp_path: Path, names) -> None:
     table = tmp_path / "confusion.csv"
-    table.write_text(confusion_to_csv(COUNTS))
-    assert table.read_text() == "5,0,1\n0,0,0\n2,3,1234\n"
-    assert confusion_from_csv(table) == COUNTS
+    table.write_text(confusion_to_csv(Confusion(COUNTS, names)), newline="")
+    assert confusion_from_csv(table) == Confusion(COUNTS, names or ["0", "1", "2"])
+
+
+def test_a_table_without_names_is_that_of_an_older_run(tmp_path: Path) -> None:
+    (tmp_path / "confusion.csv").write_text("5,0\n2,3\n")
+    assert confusion_from_csv(tmp_path / "confusion.csv") == Confusion([[5, 0], [2, 3]], [])
 
 
 @pytest.mark.parametrize(
@@ -30,6 +35,8 @@ def test_a_table_is_read_back(tmp_path: Path) -> None:
         ("1,2\n3,²\n", "'²' is no count"),
         (f"1,2\n3,{'9' * 5000}\n", "is no count"),
         ("1,2\n\n3,4\n", "'' is no count"),
+        (",a,b\na,1,2\nc,3,4\n", "other names"),
+        ('"1,2\n3,4\n', "damaged"),
     ],
 )
 def test_a_table_that_no_run_writes_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -61,13 +68,18 @@ def test_a_picture_has_numbers_where_there_is_room(
         save(figure, path, **options)
 
     monkeypatch.setattr(Figure, "savefig", saving)
+    names = [f"$class^$ {number}" + "x" * number for number in range(classes)]
     counts = COUNTS if classes == 3 else [[number] * classes for number in range(classes)]
-    draw_counts(counts, tmp_path / "confusion.png", "title")
+    draw_counts(Confusion(counts, names), tmp_path / "confusion.png", "title")
     assert (tmp_path / "confusion.png").read_bytes().startswith(b"\x89PNG\r\n")
     assert [each.name for each in tmp_path.iterdir()] == ["confusion.png"]
     axes = figures[0].axes[0]
     assert len([text for text in axes.texts if text.get_text()]) == written
     assert len(axes.get_xticks()) <= most_ticks
+    for axis in (axes.xaxis, axes.yaxis):
+        told = [label.get_text() for label in axis.get_ticklabels()]
+        assert told[:2] == ["$class^$ 0", names[-(-classes // 25)][:20]]
+        assert all(len(each) <= 20 for each in told)
     shown = axes.images[0].get_array()
     assert shown is not None
     if classes == 3:
@@ -77,9 +89,9 @@ def test_a_picture_has_numbers_where_there_is_room(
 
 def test_a_picture_that_cannot_be_written_is_named() -> None:
     with pytest.raises(RunFolderError, match=r"/sys/kernel/c.png: cannot be written"):
-        draw_counts(COUNTS, Path("/sys/kernel/c.png"), "title")
+        draw_counts(Confusion(COUNTS), Path("/sys/kernel/c.png"), "title")
 
 
 def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
-    draw_counts(COUNTS, tmp_path / "confusion.png", "no $formula^$")
+    draw_counts(Confusion(COUNTS), tmp_path / "confusion.png", "no $formula^$")
     assert (tmp_path / "confusion.png").exists()

@@ -1,12 +1,15 @@
 """`knltrain bench data`: pictures made into images, by each recipe, beside a copy of memory.
 
-Recipes take turns, one thread. Pictures are random bytes in memory, more than fit into caches; the
-images of a batch are written again and again. The copy is of 64 MiB, measured in each round.
+Recipes take turns, in one thread, whose processor time counts. Pictures are random bytes in memory,
+more than fit into caches; the images of a batch are written again and again. The copy is of 64 MiB,
+measured in each round.
 """
 
 from __future__ import annotations
 
 import statistics
+import time
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -63,7 +66,7 @@ def run_data_benchmark(
         _source(pixels, channels, images),
         Batch.allocate(images, (side, side, channels)),
     )
-    made = {name: _preprocessing(name, batch, implementation) for name in recipes}
+    made = {name: preprocessing_named(name, batch, implementation) for name in recipes}
     rows = np.random.default_rng(1).permutation(len(source))[:images].astype(np.int64)
     seconds: dict[str, list[float]] = {name: [] for name in recipes}
     copies: list[float] = []
@@ -71,7 +74,7 @@ def run_data_benchmark(
     for name in recipes:
         made[name].write(source, rows, Draws(1, 0), batch.images_nhwc)
     for turn in range(rounds):
-        copies.append(mean_seconds(lambda: np.copyto(copied, given), ENOUGH_SECONDS))
+        copies.append(processor_seconds(lambda: np.copyto(copied, given)))
         for name in recipes:
             seconds[name].append(_taken(made[name], source, rows, turn, batch))
     return {
@@ -95,25 +98,32 @@ def _source(pixels: int, channels: int, images: int) -> ArraySource:
     return ArraySource(values, np.zeros(count, np.int64), numbered(1), contents, "bench data")
 
 
-def _preprocessing(recipe: str, batch: Batch, implementation: str) -> Augmenting:
+def preprocessing_named(recipe: str, batch: Batch, implementation: str) -> Augmenting:
+    """How pictures become the images of a batch by a recipe, with ImageNet's numbers."""
     _, height, width, channels = batch.images_nhwc.shape
     numbers = (
         np.array(each[:channels], np.float32) for each in (IMAGENET_MEAN, IMAGENET_DEVIATION)
     )
     mean, deviation = numbers
-    make = Operations(implementation).part("pictures", "PicturePass")
-    chosen = recipe_named(recipe, (height, width))
+    parts = Operations(implementation)
     return Augmenting(
-        (height, width, channels), chosen, Normalisation(mean, np.reciprocal(deviation)), make
+        (height, width, channels),
+        recipe_named(recipe, (height, width)),
+        Normalisation(mean, np.reciprocal(deviation)),
+        parts.part("pictures", "PicturePass"),
+        operate=parts.part("picture_operations", "operated"),
     )
 
 
 def _taken(
     made: Augmenting, source: ArraySource, rows: np.ndarray[Any, Any], turn: int, batch: Batch
 ) -> float:
-    return mean_seconds(
-        lambda: made.write(source, rows, Draws(1, turn), batch.images_nhwc), ENOUGH_SECONDS
-    )
+    return processor_seconds(lambda: made.write(source, rows, Draws(1, turn), batch.images_nhwc))
+
+
+def processor_seconds(run: Callable[[], object]) -> float:
+    """The mean processor time of one run."""
+    return mean_seconds(run, ENOUGH_SECONDS, time.thread_time)
 
 
 def _row(name: str, seconds: list[float], copies: list[float], batch: Batch) -> dict[str, Any]:

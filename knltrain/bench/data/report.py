@@ -11,6 +11,35 @@ _HEAD = ("recipe", "pictures/s", "GB/s", "of copy")
 
 def format_table(report: dict[str, Any]) -> str:
     """Return the report as text."""
+    sections = [_recipes(report)]
+    if report.get("sources"):
+        sections.append(_sources(report["sources"]))
+    if report.get("training"):
+        sections.append(_training(report["training"]))
+    return "\n\n".join(sections)
+
+
+def _sources(rows: list[dict[str, Any]]) -> str:
+    told = [
+        (row["source"], f"{row['pictures_per_second']:,.0f}", f"{row['share']:.2f} of {row['of']}")
+        for row in rows
+    ]
+    return "\n".join(columns([("source", "pictures/s", "share"), *told], right=(1,)))
+
+
+def _training(found: dict[str, Any]) -> str:
+    rates, cores = found["images_per_second"], found["data_cores"]
+    return (
+        f"training of {found['network']} in one thread, a data core beside it: "
+        f"{rates['decoded']:.1f} images/s on JPEGs, {found['share_of_synthetic']:.3f} of the "
+        f"{rates['synthetic']:.1f} on computed pictures; without a batch "
+        f"{found['data_share']:.1%} of the time\n"
+        f"a core makes {found['decoded_per_second']:,.0f} images/s of JPEGs: such a worker takes "
+        f"{cores} data core{'s' * (cores > 1)}"
+    )
+
+
+def _recipes(report: dict[str, Any]) -> str:
     channels = "channel" if report["channels"] == 1 else "channels"
     rows = [
         (

@@ -12,7 +12,7 @@ from knltrain.cli.bench.report import check_files, listed, report_option, show
 @click.command()
 @click.option(
     "--recipes",
-    default="caffe,cifar,none,vgg,inception",
+    default="caffe,cifar,none,vgg,inception,randaugment",
     show_default=True,
     help="Recipes of data.recipe; separated by commas.",
 )
@@ -24,6 +24,15 @@ from knltrain.cli.bench.report import check_files, listed, report_option, show
 @click.option("--images", type=click.IntRange(min=1), default=64, show_default=True)
 @click.option("--rounds", type=click.IntRange(min=1), default=7, show_default=True)
 @click.option("--implementation", default="numba", show_default=True, help="numba or reference.")
+@click.option(
+    "--sources",
+    default="packed,lmdb,jpeg",
+    show_default=True,
+    help="Files that pictures are read from; separated by commas.",
+)
+@click.option("--network", help="Train it on JPEGs and on computed pictures, too; takes minutes.")
+@click.option("--batch", type=click.IntRange(min=1), default=8, show_default=True)
+@click.option("--steps", type=click.IntRange(min=2), default=8, show_default=True)
 @report_option
 def data(
     recipes: str,
@@ -33,14 +42,32 @@ def data(
     images: int,
     rounds: int,
     implementation: str,
+    sources: str,
+    network: str | None,
+    batch: int,
+    steps: int,
     report_file: Path | None,
 ) -> None:
-    """Time how fast pictures become images, by each recipe, beside a copy of memory."""
+    """Time how fast pictures become images: by each recipe, from files, in training.
+
+    Beside them are a copy of memory, simplejpeg's own decoding, and training on computed pictures.
+    """
     from knltrain.bench.data.benchmark import run_data_benchmark
     from knltrain.bench.data.report import format_table
+    from knltrain.bench.data.sources import run_sources_benchmark
+    from knltrain.bench.data.training import run_training_benchmark
 
     check_files(report_file)
     report = run_data_benchmark(
         listed(recipes), pixels, side, int(channels), images, rounds, implementation
     )
+    names = listed(sources)
+    if network is not None and "jpeg" not in names:
+        names = (*names, "jpeg")
+    given = pixels, side, int(channels), rounds, implementation
+    report["sources"] = run_sources_benchmark(names, *given)
+    if network is not None:
+        rates = {row["source"]: row["pictures_per_second"] for row in report["sources"]}
+        training = run_training_benchmark(network, pixels, batch, steps, 2, rates["jpeg"])
+        report["training"] = training
     show(report, format_table, report_file)

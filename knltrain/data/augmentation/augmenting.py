@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Protocol, final
 
@@ -11,6 +12,7 @@ import numpy as np
 from knltrain.data.augmentation.colours import colour_noise, jittered
 from knltrain.data.augmentation.framing import Parts
 from knltrain.data.augmentation.normalisation import Normalisation
+from knltrain.data.augmentation.operations import random_operations
 from knltrain.data.augmentation.random_words import RandomWords, below
 from knltrain.data.augmentation.recipes import Recipe
 from knltrain.data.preprocessing import Draws, Preprocessing
@@ -18,6 +20,7 @@ from knltrain.data.source import ImageSource, Pixels, Rows
 from knltrain.errors import DataError
 from knltrain.vectors import FloatArray
 from vectorized_ops.pictures import PicturesOf
+from vectorized_ops.reference.picture_operations import OperationPlan, operated
 from vectorized_ops.reference.pictures import PicturePlan, check_pass
 
 FLIP = 16
@@ -47,14 +50,22 @@ class MakesPass(Protocol):
         """A pass for images (H,W,C)."""
 
 
+class Operate(Protocol):
+    """An implementation of `vectorized_ops.reference.picture_operations.operated`."""
+
+    def __call__(self, images: FloatArray, plan: OperationPlan, out: Pixels) -> None:
+        """Write images, operated on, as bytes."""
+
+
 @final
 class Augmenting(Preprocessing):
     """Images of `image_shape` (H,W,C) by a recipe and a normalisation.
 
     `makes_pass` is the implementation of `vectorized_ops.reference.pictures.PicturePass`, called
-    when the first images are written: who only hands a data set on needs no compiler. With
-    `reverses` the channels are blue, green, red. Raises DataError for a mean picture that does not
-    fit the recipe.
+    when the first images are written: who only hands a data set on needs no compiler. So is
+    `operate`, one of `vectorized_ops.reference.picture_operations.operated`, where the recipe has
+    operations. With `reverses` the channels are blue, green, red. Raises DataError for a mean
+    picture that does not fit the recipe.
     """
 
     def __init__(
@@ -64,10 +75,12 @@ class Augmenting(Preprocessing):
         normalisation: Normalisation,
         makes_pass: MakesPass,
         reverses: bool = False,
+        operate: Operate = operated,
     ) -> None:
         self.image_shape = image_shape
         self.recipe, self.reverses = recipe, reverses and image_shape[2] == 3
         self.normalisation, self._makes_pass = normalisation, makes_pass
+        self._operate = operate
         picture = normalisation.mean_picture
         self._mean_shape = None if picture is None else np.array(picture.shape[:2], np.int64)
         self._check_mean_picture()
@@ -82,14 +95,38 @@ class Augmenting(Preprocessing):
             pictures = source.pictures_of(rows[part])
             if isinstance(pictures, PicturesOf):
                 sizes = np.tile(pictures.pixels.shape[1:3], (len(pictures), 1))
-                pictures = pictures.reversed() if self.reverses else pictures
             else:
                 sizes = np.array([picture.shape[:2] for picture in pictures], np.int64)
-                if self.reverses:
-                    pictures = [picture[:, :, ::-1] for picture in pictures]
             random = None if draws is None else RandomWords(draws, rows[part])
             parts = self.recipe.framing.parts(sizes, random)
+            if random is not None and self.recipe.operations:
+                pictures = self._operated(pictures, parts, random, out_nhwc[part])
+                whole = np.tile([0.0, 0.0, *self.image_shape[:2]], (len(pictures), 1))
+                parts = replace(parts, boxes=whole)
+            if self.reverses and isinstance(pictures, PicturesOf):
+                pictures = pictures.reversed()
+            elif self.reverses:
+                pictures = [picture[:, :, ::-1] for picture in pictures]
             self._pass.write(pictures, self._plan(parts, random), out_nhwc[part])
+
+    def _operated(
+        self, pictures: Sequence[Pixels], parts: Parts, random: RandomWords, room: FloatArray
+    ) -> PicturesOf:
+        """The parts of pictures in the images' size, rounded to bytes, after the operations."""
+        still = PicturePlan(parts.boxes, np.zeros(len(pictures), np.bool_))
+        self._plain_pass.write(pictures, still, room)
+        recipe, (height, width, _) = self.recipe, self.image_shape
+        plan = random_operations(random, recipe.operations, recipe.magnitude, (height, width))
+        found = np.empty(room.shape, np.uint8)
+        self._operate(room, plan, found)
+        return PicturesOf(found, np.arange(len(found)))
+
+    @cached_property
+    def _plain_pass(self) -> PixelPass:
+        """One that leaves values as they are."""
+        channels = self.image_shape[2]
+        zeros, ones = np.zeros(channels, np.float32), np.ones(channels, np.float32)
+        return self._makes_pass(self.image_shape, zeros, ones)
 
     @cached_property
     def _pass(self) -> PixelPass:

@@ -11,6 +11,9 @@ from knltrain.errors import ConfigError, unknown_name
 
 COLOUR_NOISE: Final = 0.1
 JITTER: Final = 0.4
+OPERATIONS: Final = 2
+MAGNITUDE: Final = 9
+"""Of ImageNet's best in the paper on RandAugment, and torchvision's own."""
 VGG_LARGEST: Final = 2.0
 CIFAR_SHARE: Final = 8
 """Images of 32 pixels are moved by up to 4."""
@@ -21,8 +24,9 @@ class Recipe:
     """Which part of a picture becomes the image, and what is changed of it for training.
 
     `flips` tells whether half of the images are mirrored; `jitter` and `noise` are the strengths of
-    `colours.jittered` and `colours.colour_noise`, 0 for none. `mirrors` tells that images are
-    mirrored always, also in evaluation.
+    `colours.jittered` and `colours.colour_noise`, 0 for none; so many `operations` of a `magnitude`
+    are those of `operations.random_operations`. `mirrors` tells that images are mirrored always,
+    also in evaluation.
     """
 
     framing: Framing
@@ -30,6 +34,8 @@ class Recipe:
     jitter: float = 0.0
     noise: float = 0.0
     mirrors: bool = False
+    operations: int = 0
+    magnitude: int = MAGNITUDE
 
 
 def _none(image: tuple[int, int], shift: int) -> Recipe:
@@ -52,12 +58,17 @@ def _inception(image: tuple[int, int], _shift: int) -> Recipe:
     return Recipe(RandomArea(image), flips=True, jitter=JITTER)
 
 
+def _randaugment(image: tuple[int, int], _shift: int) -> Recipe:
+    return Recipe(RandomArea(image), flips=True, operations=OPERATIONS)
+
+
 RECIPES: Final[dict[str, Callable[[tuple[int, int], int], Recipe]]] = {
     "none": _none,
     "cifar": _cifar,
     "caffe": _caffe,
     "vgg": _vgg,
     "inception": _inception,
+    "randaugment": _randaugment,
 }
 
 
@@ -81,7 +92,7 @@ def ten_crops(recipe: Recipe) -> tuple[Recipe, ...]:
     if isinstance(framing, Fitted):
         raise ConfigError(
             "evaluation.crops = 10: with this data.recipe images are all of a picture; expected "
-            "one that cuts them out of a larger one: 'caffe', 'vgg' or 'inception'"
+            "one that cuts them out of a larger one: 'caffe', 'vgg', 'inception' or 'randaugment'"
         )
     corners = [Corner(framing, *place) for place in ((0, 0), (0, 1), (1, 0), (1, 1), (0.5, 0.5))]
     return tuple(Recipe(corner, mirrors=mirrors) for mirrors in (False, True) for corner in corners)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from knltrain.data.readers.array_pickle import read_array_pickle
 from knltrain.data.readers.arrays import array_source
-from knltrain.data.readers.files import DataFiles, HalfName
+from knltrain.data.readers.files import HALVES, DataFiles, HalfName
 from knltrain.data.readers.parts import joined
 from knltrain.data.source import ImageSource, Pixels
 from knltrain.errors import DataError
@@ -65,7 +65,10 @@ def open_cifar100(files: DataFiles, half: HalfName) -> ImageSource | None:
 
 
 def _opened(form: _Form, files: DataFiles, half: HalfName) -> ImageSource | None:
-    names = [folder + name for folder in form.folders for name in form.names[half]]
+    names = {
+        each: [folder + name for folder in form.folders for name in form.names[each]]
+        for each in HALVES
+    }
     paths = files.of_half(half, names)
     if not (files.train if half == "train" else files.test):  # several versions may be there
         paths = [path for path in paths if path.parent == paths[0].parent]

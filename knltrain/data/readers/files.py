@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -19,6 +19,8 @@ HALVES: Final[dict[HalfName, str]] = {"train": "training", "test": "test"}
 
 _MOST_LISTED: Final = 12
 """Names of a folder that a message lists."""
+_MOST_NAMED: Final = 3
+"""Patterns that it repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class DataFiles:
     `train` and `test` are paths or patterns below `root`; without any, the format's own names.
     `label` names the labels to take where files have several, `channel_order` is that of colours in
     arrays; `channels` and `decoding` are those of encoded pictures. `class_names_file` lies below
-    `root`; `follow_links` lets links of image folders leave it.
+    `root`; `follow_links` lets links of image folders, and paths of lists, leave it.
     """
 
     root: Path
@@ -49,25 +51,49 @@ class DataFiles:
 
         return class_names_in(self.root, self.class_names_file)
 
-    def of_half(self, half: HalfName, own_names: Sequence[str]) -> list[Path]:
+    def of_half(
+        self, half: HalfName, own_names: Mapping[HalfName, Sequence[str]], shared: bool = False
+    ) -> list[Path]:
         """The files of a half: those that the user names, or by the format's patterns.
 
         They are sorted by name; of a file and the same with .gz only the file. Empty where no file
-        for testing has the format's own names. Raises DataError where none for training has, and
-        for a name of the user's without files.
+        for testing has the format's own names. Raises DataError where none for training has, for a
+        name of the user's without files, and where halves share some files, unless `shared`.
         """
         check_folder(self.root)
+        found = self._of_half(half, own_names)
+        if half == "test" and found and not shared:
+            self._check_apart(self._of_half("train", own_names), found)
+        return found
+
+    def _of_half(self, half: HalfName, own_names: Mapping[HalfName, Sequence[str]]) -> list[Path]:
         given = self.train if half == "train" else self.test
-        if not given:
-            found = _sorted(path for name in own_names for path in self.root.glob(name))
-            if not found and half == "train":
-                raise DataError(
-                    f"{self.root}: no files with training images, such as "
-                    f"{' or '.join(own_names)} ({listing(self.root)}): set data.train to their "
-                    "names, or data.root to their folder"
-                )
-            return found
-        return _sorted(path for name in given for path in self._named(half, name))
+        if given:
+            return _sorted(path for name in given for path in self._named(half, name))
+        own = own_names[half]
+        found = _sorted(path for name in own for path in self.root.glob(name))
+        if not found and half == "train":
+            raise DataError(
+                f"{self.root}: no files with training images, such as {' or '.join(own)} "
+                f"({listing(self.root)}): set data.train to their names, or data.root to their "
+                "folder"
+            )
+        return found
+
+    def _check_apart(self, train: Sequence[Path], test: Sequence[Path]) -> None:
+        """Refuse halves that share some files: DataError."""
+        known = {path.resolve() for path in train}
+        both = [path for path in test if path.resolve() in known]
+        if 0 < len(both) < max(len(train), len(test)):  # all are named so to evaluate on them
+            told = (
+                f"data.{half} = {list(given[:_MOST_NAMED])}" if given else f"no data.{half}"
+                for half, given in (("train", self.train), ("test", self.test))
+            )
+            raise DataError(
+                f"{' and '.join(told)}: {len(both):,} files would be for training and for testing, "
+                f"such as {both[0]}: expected those of each half alone, by patterns as 'train*' "
+                "and 'test*'; or set data.test_share to test on a share of all"
+            )
 
     def _named(self, half: HalfName, name: str) -> list[Path]:
         path = self.root / name

@@ -11,7 +11,7 @@ from knltrain.data.encoded import EncodedSource
 from knltrain.data.readers.classes import classes_by_name
 from knltrain.data.readers.encoded_half import encoded_half
 from knltrain.data.readers.files import DataFiles, HalfName, check_folder
-from knltrain.data.readers.folder_scan import FolderScan, folders_in, scan_folder
+from knltrain.data.readers.folder_scan import EXPECTED, FolderScan, folders_in, scan_folder
 from knltrain.errors import DataError
 
 NAMES: Final[dict[HalfName, tuple[str, ...]]] = {
@@ -33,6 +33,14 @@ def open_folder(files: DataFiles, half: HalfName) -> EncodedSource | None:
     train = folder if half == "train" else _folder(files, "train")
     assert train is not None
     scan = _scan(files, folder)
+    if half == "test":
+        _check_apart(train, folder)
+    elif len(scan.classes) == 1:
+        raise DataError(
+            f"{folder}: holds one class alone, '{scan.classes[0]}': {EXPECTED}, and two of them or "
+            f"more; set data.root to another folder, or to {folder / scan.classes[0]} if the "
+            "classes lie there"
+        )
     labels, names = classes_by_name(
         files,
         scan.classes,
@@ -81,6 +89,17 @@ def _folder(files: DataFiles, half: HalfName) -> Path | None:
     if half == "test":
         return None
     return files.root
+
+
+def _check_apart(train: Path, test: Path) -> None:
+    """Refuse a half that lies in the other one: DataError."""
+    one, other = train.resolve(), test.resolve()
+    if one != other and (one.is_relative_to(other) or other.is_relative_to(one)):
+        raise DataError(
+            f"training images in {train} and test images in {test}: one of these folders lies in "
+            "the other, and its pictures would be for training and for testing: expected two "
+            "folders beside each other; name them by data.train and data.test"
+        )
 
 
 def _scan(files: DataFiles, folder: Path) -> FolderScan:

@@ -144,12 +144,6 @@ class _Listing:
                 f"{deep[0][0]} and {first}/{deep[0][1]}: {EXPECTED}; set data.root = '{first}', if "
                 "these are the classes, or write a list of the pictures (data.name = 'list')"
             )
-        if len(classes) == 1:
-            hint = f" or to {top}/{classes[0]}" if deep[0] else ""
-            raise DataError(
-                f"{top}: holds one class alone, '{classes[0]}': {EXPECTED}, and two of them or "
-                f"more; set data.root to another folder{hint}"
-            )
         return self._arrays(classes)
 
     def _arrays(self, classes: list[str]) -> Arrays:

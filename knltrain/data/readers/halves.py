@@ -129,6 +129,8 @@ def first_of(name: str, half: HalfName, source: ImageSource, wanted: int | None)
 
 def _notes(train: ImageSource, test: ImageSource, files: DataFiles) -> Iterator[str]:
     names = train.class_names
+    if train.contents() == test.contents():
+        yield "training and test images are the same: they tell nothing of how others are found"
     counts = class_counts(train.labels, len(names))
     in_all = counts + class_counts(test.labels, len(names))
     if names[0] == "0" and train.labels.ndim == 1 and not in_all[0] and in_all[1:].all():

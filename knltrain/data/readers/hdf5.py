@@ -36,7 +36,7 @@ def open_hdf5(files: DataFiles, half: HalfName) -> ImageSource | None:
     Bytes that are neither compressed nor in chunks are mapped. Floats that are whole numbers of 0
     to 255, or 255ths, become bytes in memory. Raises DataError.
     """
-    paths = files.of_half(half, NAMES[half])
+    paths = files.of_half(half, NAMES)
     if any(path.suffix == ".txt" for path in paths):
         paths = [each for path in paths if path.suffix == ".txt" for each in _listed(path)]
     return joined([_opened(path, files) for path in paths]) if paths else None

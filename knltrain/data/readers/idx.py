@@ -22,7 +22,7 @@ def open_idx(files: DataFiles, half: HalfName) -> ImageSource | None:
 
     Of its two files the one with one dimension holds the labels. Raises DataError.
     """
-    paths = files.of_half(half, NAMES[half])
+    paths = files.of_half(half, NAMES)
     if not paths:
         return None
     shapes = {path: read_shape(path) for path in paths}

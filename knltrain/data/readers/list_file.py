@@ -17,6 +17,7 @@ from knltrain.data.readers.files import DataFiles, HalfName
 from knltrain.data.readers.index import SETTLED_SECONDS, Arrays, load_index, save_index
 from knltrain.data.readers.picture_files import SUFFIXES, PictureFiles
 from knltrain.data.readers.texts import Texts
+from knltrain.data.readers.within import Within
 from knltrain.errors import DataError
 from knltrain.files.durable import reason_of
 
@@ -30,9 +31,9 @@ _EXPECTED: Final = "expected a picture's path and its label, as in cats/001.jpg 
 def open_list(files: DataFiles, half: HalfName) -> EncodedSource | None:
     """The pictures of a half; None if there is no list for testing.
 
-    Paths are relative to `data.root`. Labels are numbers, or names of classes; without a file of
-    names these are the ones of the training half, sorted. Raises DataError for lines without a
-    label, and for pictures that are not there.
+    Paths are relative to `data.root`, and lie below it unless `data.follow_links`. Labels are
+    numbers, or names of classes; without a file of names these are the ones of the training half,
+    sorted. Raises DataError for lines without a label, and for pictures that are not there.
     """
     found = _Listed.of(files, half)
     if found is None:
@@ -63,7 +64,7 @@ class _Listed:
     @classmethod
     def of(cls, files: DataFiles, half: HalfName) -> _Listed | None:
         """As listed now, or remembered from a start with the same lists."""
-        paths = files.of_half(half, NAMES[half])
+        paths = files.of_half(half, NAMES)
         if not paths:
             return None
         begin = time.time()
@@ -75,13 +76,13 @@ class _Listed:
             (str(path), one.st_size, one.st_mtime_ns)
             for path, one in zip(paths, states, strict=True)
         ]
-        key = f"list {files.root.absolute()} {state}"
+        key = f"list {files.root.absolute()} {state} {files.follow_links}"
         known = load_index(key)
         if known is not None:
             found = cls(files.root, paths, known)
             if found.pictures.still_there():
                 return found
-        arrays = _read(files.root, paths)
+        arrays = _read(files, paths)
         if begin - max(one.st_mtime for one in states) > SETTLED_SECONDS:
             save_index(key, arrays)
         return cls(files.root, paths, arrays)
@@ -92,7 +93,8 @@ class _Listed:
         return f"{self._paths[number]}, line {line}"
 
 
-def _read(root: Path, paths: list[Path]) -> Arrays:
+def _read(files: DataFiles, paths: list[Path]) -> Arrays:
+    root, within = files.root, Within(files.root)
     names: list[str] = []
     codes: list[int] = []
     lines: list[tuple[int, int]] = []
@@ -100,6 +102,12 @@ def _read(root: Path, paths: list[Path]) -> Arrays:
     for number, path in enumerate(paths):
         for line, text in enumerate(_lines(path), 1):
             name, label = _parted(text, f"{path}, line {line}")
+            if not (files.follow_links or within.has(name)):
+                raise DataError(
+                    f"{path}, line {line}: '{name}' leads out of data.root = '{root}': expected "
+                    "paths below it, and links that stay there; set data.root to a folder above, "
+                    "or data.follow_links = true to follow all"
+                )
             names.append(name)
             codes.append(labels.setdefault(label, len(labels)))
             lines.append((number, line))

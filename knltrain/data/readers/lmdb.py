@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, final
 
@@ -15,8 +16,9 @@ from knltrain.data.readers.files import DataFiles, HalfName
 from knltrain.data.readers.labels import as_labels
 from knltrain.data.readers.lmdb_index import LmdbIndex, open_index
 from knltrain.data.readers.parts import joined
-from knltrain.data.source import ImageSource, LabelArray, Pixels
+from knltrain.data.source import ImageSource, LabelArray, Pixels, Rows
 from knltrain.errors import BrokenPicture, DataError
+from vectorized_ops.pictures import PicturesOf
 
 NAMES: Final[dict[HalfName, tuple[str, ...]]] = {
     "train": ("*train*lmdb*", "train_db"),
@@ -26,7 +28,7 @@ NAMES: Final[dict[HalfName, tuple[str, ...]]] = {
 
 def open_lmdb(files: DataFiles, half: HalfName) -> ImageSource | None:
     """The pictures of a half, mapped; None if there are no files. Raises DataError."""
-    paths = files.of_half(half, NAMES[half])
+    paths = files.of_half(half, NAMES)
     return joined([_opened(path, files) for path in paths]) if paths else None
 
 
@@ -56,6 +58,18 @@ class RawPictures(ImageSource):
         found: Pixels = (planes[::-1] if self._is_bgr else planes).transpose(1, 2, 0)
         return found
 
+    def pictures_of(self, rows: Rows) -> Sequence[Pixels]:
+        """Those of one size as one array over the map, in which one begins at each byte."""
+        addresses = self._index.addresses(rows)
+        if self.image_shape is None or not addresses.all() or not len(rows):
+            return super().pictures_of(rows)
+        height, width, channels = self.image_shape
+        plane, low = height * width, int(addresses.min())
+        first, step = ((channels - 1) * plane, -plane) if self._is_bgr else (0, plane)
+        shape = (int(addresses.max()) - low + 1, *self.image_shape)
+        memory = _Memory(low + first, shape, (1, width, 1, step))
+        return PicturesOf(np.asarray(memory), addresses - low)
+
     @property
     def held_bytes(self) -> int:
         """None: all are mapped."""
@@ -68,6 +82,15 @@ class RawPictures(ImageSource):
     def contents(self) -> HalfContents:
         """As given."""
         return self._contents
+
+
+@final
+class _Memory:
+    """Bytes at an address, as NumPy takes them: not to be written."""
+
+    def __init__(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+        data = {"data": (address, True), "shape": shape, "strides": strides}
+        self.__array_interface__ = {**data, "typestr": "|u1", "version": 3}
 
 
 @final

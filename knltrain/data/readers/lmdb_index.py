@@ -14,6 +14,7 @@ import numpy.typing as npt
 from knltrain.data.readers.datum import Datum, parse_datum
 from knltrain.data.readers.index import SETTLED_SECONDS, Arrays, load_index, save_index
 from knltrain.data.readers.lmdb_files import data_file, environment, unreadable
+from knltrain.data.readers.lmdb_pages import check_pages
 from knltrain.errors import DataError
 
 _BROKEN: Final = -1
@@ -46,6 +47,19 @@ class LmdbIndex:
         record = None if begin == _BROKEN else environment(self.place).get(self._key(row))
         found = None if record is None else record[begin : begin + size]
         return None if found is None or len(found) != size else found
+
+    def addresses(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Where the bytes of pictures `rows` (n,) lie in this process's memory; 0 of broken ones.
+
+        They are looked up once: the file stays as it is, and mapped until the process ends.
+        """
+        known = environment(self.place).addresses(len(self))
+        for row in rows[known[rows] == 0].tolist():
+            data = self.data(row)
+            if data is not None:
+                known[row] = np.frombuffer(data, np.uint8).__array_interface__["data"][0]
+        found: npt.NDArray[np.int64] = known[rows]
+        return found
 
     def is_whole(self) -> npt.NDArray[np.bool_]:
         """Whether the bytes of each picture fit its shape, (N,)."""
@@ -80,6 +94,10 @@ def open_index(path: Path) -> LmdbIndex:
 def _scanned(path: Path, place: str) -> Arrays:
     keys: list[bytes] = []
     found: list[tuple[int, int, int, int, int, int]] = []
+    try:
+        check_pages(data_file(path))
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from error
     try:
         for key, record in environment(place).transaction().cursor():
             keys.append(bytes(key))

@@ -24,7 +24,8 @@ from knltrain.data.source import ImageSource
 from knltrain.errors import DataError
 from knltrain.files.durable import reason_of
 
-NAMES: Final = ("*.npz", "*.npy")
+_FILES: Final = ("*.npz", "*.npy")
+NAMES: Final[dict[HalfName, tuple[str, ...]]] = {"train": _FILES, "test": _FILES}
 _DAMAGE: Final = (
     *(OSError, EOFError, ValueError, KeyError, TypeError, OverflowError, NotImplementedError),
     *(RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error, struct.error),
@@ -78,7 +79,8 @@ def open_numpy(files: DataFiles, half: HalfName) -> ImageSource | None:
 
     Raises DataError, with all arrays that were found, if it is not clear which to take.
     """
-    found = [array for path in files.of_half(half, NAMES) for array in stored_arrays(path)]
+    paths = files.of_half(half, NAMES, shared=True)  # whose arrays have names
+    found = [array for path in paths for array in stored_arrays(path)]
     named = bool(files.train if half == "train" else files.test)
     images = [array for array in found if len(array.shape) in (3, 4)]
     labels = [array for array in found if len(array.shape) in (1, 2)]

@@ -12,12 +12,14 @@ import numpy.typing as npt
 from knltrain.data.dataset import Halves, check_labels
 from knltrain.data.encoded import DecodingRules, EncodedPictures, EncodedSource
 from knltrain.data.packed_check import offsets_of
-from knltrain.data.packed_format import PackedHalf, PackedHeader, read_header, read_section
+from knltrain.data.packed_format import PackedHalf, PackedHeader
+from knltrain.data.packed_reading import read_header, read_section
 from knltrain.data.readers.files import HALVES, HalfName
 from knltrain.data.readers.halves import first_of
 from knltrain.data.readers.open_files import OpenFiles
-from knltrain.data.source import ArraySource, ImageSource, LabelArray
+from knltrain.data.source import ArraySource, ImageSource, LabelArray, Rows
 from knltrain.errors import DataError
+from knltrain.files.read_ahead import read_ahead
 
 
 @final
@@ -32,6 +34,11 @@ class PackedPictures(EncodedPictures):
         """The bytes as they were packed."""
         begin, end = self._offsets[row : row + 2].tolist()
         return self._file.read(0, begin, end - begin)
+
+    def read_ahead(self, rows: Rows) -> None:
+        """All from the first to the last."""
+        begin, end = self._offsets[rows[0]], self._offsets[rows[-1] + 1]
+        read_ahead(self._path, int(begin), int(end - begin))
 
     def name(self, row: int) -> str:
         """Its number."""

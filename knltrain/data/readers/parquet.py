@@ -49,7 +49,7 @@ def open_parquet(files: DataFiles, half: HalfName) -> ImageSource | None:
 
     Raises DataError.
     """
-    paths = files.of_half(half, NAMES[half])
+    paths = files.of_half(half, NAMES)
     if not paths:
         return None
     parquet = optional("pyarrow.parquet", "parquet", "parquet")

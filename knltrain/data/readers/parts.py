@@ -9,12 +9,13 @@ import numpy as np
 from xxhash import xxh3_128
 
 from knltrain.data.contents import HalfContents
-from knltrain.data.source import ImageSource, Pixels, Rows
+from knltrain.data.derived import DerivedSource
+from knltrain.data.source import ImageSource, Rows
 from knltrain.errors import DataError
 
 
 @final
-class Joined(ImageSource):
+class Joined(DerivedSource):
     """The pictures of several sources, one after another.
 
     Raises DataError where they differ in shape, channels or kind of labels.
@@ -37,50 +38,18 @@ class Joined(ImageSource):
                     f"expected the same in all {len(parts)} files (this is number {number + 1})"
                 )
         labels = np.concatenate([part.labels for part in parts])
-        super().__init__(labels, first.class_names, first.channels, first.image_shape)
-        self.parts = tuple(parts)
+        super().__init__(parts, labels)
         self._begins = np.cumsum([0, *(len(part) for part in parts)])
 
-    def _place(self, row: int) -> tuple[ImageSource, int]:
-        if not 0 <= row < len(self):
-            raise IndexError(f"picture {row} of {len(self)}")
-        number = int(np.searchsorted(self._begins, row, side="right")) - 1
-        return self.parts[number], row - int(self._begins[number])
-
-    def picture(self, row: int) -> Pixels:
-        """As its source has it."""
-        part, place = self._place(row)
-        return part.picture(place)
-
-    def encoded(self, row: int) -> bytes | memoryview | None:
-        """As its source has it."""
-        part, place = self._place(row)
-        return part.encoded(place)
-
-    def read(self, rows: Rows, out: Pixels) -> None:
-        """Write the pictures `rows` (n,) to `out` (n,H,W,C), source by source."""
+    def places(self, rows: Rows) -> tuple[Rows, Rows]:
+        """In the source that has so many before it."""
         numbers = np.searchsorted(self._begins, rows, side="right") - 1
-        for number in np.unique(numbers).tolist():
-            (places,) = np.nonzero(numbers == number)
-            wanted = rows[places] - self._begins[number]
-            read = np.empty((len(places), *out.shape[1:]), np.uint8)
-            self.parts[number].read(wanted, read)
-            out[places] = read
-
-    @property
-    def held_bytes(self) -> int:
-        """Those of all sources."""
-        return sum(part.held_bytes for part in self.parts)
-
-    def picture_name(self, row: int) -> str:
-        """As its source has it."""
-        part, place = self._place(row)
-        return part.picture_name(place)
+        return numbers, rows - self._begins[numbers]
 
     def contents(self) -> HalfContents:
         """By those of the sources in their order."""
         found, shape = xxh3_128(), (0, 0, 0)
-        for part in self.parts:
+        for part in self.sources:
             contents = part.contents()
             found.update(contents.digest.encode())
             shape = contents.image_shape

@@ -20,8 +20,10 @@ from knltrain.data.readers.index import SETTLED_SECONDS, Arrays, load_index, sav
 from knltrain.data.readers.open_files import OpenFiles
 from knltrain.data.readers.tar_scan import LABELS, ShardScan
 from knltrain.data.readers.texts import Texts
+from knltrain.data.source import Rows
 from knltrain.errors import DataError
 from knltrain.files.durable import reason_of
+from knltrain.files.read_ahead import read_ahead
 
 NAMES: Final[dict[HalfName, tuple[str, ...]]] = {
     "train": ("*train*.tar",),
@@ -67,7 +69,7 @@ class TarPictures(EncodedPictures):
     @classmethod
     def of(cls, files: DataFiles, half: HalfName) -> TarPictures | None:
         """The pictures of a half as found now, or remembered of the same shards."""
-        shards = files.of_half(half, NAMES[half])
+        shards = files.of_half(half, NAMES)
         if not shards:
             return None
         begin = time.time()
@@ -93,6 +95,16 @@ class TarPictures(EncodedPictures):
         """The member's bytes; DataError where its shard is gone or another one."""
         numbers = (self._arrays[name][row] for name in ("shards", "offsets", "sizes"))
         return self._open.read(*map(int, numbers))
+
+    def read_ahead(self, rows: Rows) -> None:
+        """Of each shard all from the first to the last."""
+        shards, offsets, sizes = (
+            self._arrays[each][rows] for each in ("shards", "offsets", "sizes")
+        )
+        for shard in np.unique(shards).tolist():
+            begins = offsets[shards == shard]
+            end = int((begins + sizes[shards == shard]).max())
+            read_ahead(self._shards[shard], int(begins.min()), end - int(begins.min()))
 
     def name(self, row: int) -> str:
         """Its shard and its name there."""

@@ -34,7 +34,7 @@ def test_whole_run_leaves_a_complete_run_folder(config, run, tmp_path):
     }
     assert facts.items() <= result.items()
     assert 0 <= result["test_accuracy"] <= result["test_top5_accuracy"] <= 1
-    confusion = confusion_from_csv(tmp_path / "confusion.csv")
+    confusion = confusion_from_csv(tmp_path / "confusion.csv").counts
     right = [confusion[number][number] for number in range(10)]
     assert (sum(right), sum(map(sum, confusion))) == (20 * result["test_accuracy"], 20)
     assert [right[number] / max(sum(row), 1) for number, row in enumerate(confusion)] == [

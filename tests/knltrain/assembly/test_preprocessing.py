@@ -24,7 +24,9 @@ from knltrain.assembly.preprocessing import (
 )
 from knltrain.config import DataConfig
 from knltrain.data.augmentation.recipes import RECIPES
+from knltrain.data.blocks import block_order
 from knltrain.data.dataset import Batch, Halves, LabelledImages
+from knltrain.data.order import EpochOrders, epoch_order
 from knltrain.data.preprocessing import Draws
 from knltrain.data.source import ArraySource
 from knltrain.errors import DataError
@@ -45,7 +47,7 @@ def halves() -> Halves:
     return Halves("some", train, test)
 
 
-@pytest.mark.parametrize("recipe", ["none", "caffe", "inception"])
+@pytest.mark.parametrize("recipe", ["none", "caffe", "inception", "randaugment"])
 def test_both_implementations_make_the_same_images(halves: Halves, recipe: str) -> None:
     config = DataConfig(name="some", recipe=recipe, network_order="bgr")
     found = []
@@ -58,15 +60,28 @@ def test_both_implementations_make_the_same_images(halves: Halves, recipe: str) 
 
 
 def test_one_rehearsal_compiles_the_pass_for_all_pictures(halves: Halves) -> None:
-    rehearse_pass(numba_kernels())
+    rehearse_pass(numba_kernels(), operates=True)
     before, signatures = len(JOURNAL.made), len(_write.signatures)
-    for recipe in ("none", "vgg", "inception"):
+    for recipe in ("none", "vgg", "inception", "randaugment"):
         config = DataConfig(name="some", recipe=recipe)
         out = np.empty((12, 6, 6, 3), np.float32)
         made = preprocessing_of(config, halves, (6, 6, 3), numba_kernels())
         made.write(halves.train, np.arange(12), Draws(1, 2), out)
     assert len(_write.signatures) == signatures
     assert len(JOURNAL.made) == before
+
+
+def test_images_are_shuffled_as_data_order_says_and_the_run_is_told(config) -> None:
+    plain = build_dataset(config())
+    assert (plain.train.block_images, plain.notes) == (None, ())
+    found = build_dataset(config(data__order="blocks", data__block_images=7))
+    assert (found.train.block_images, found.test.block_images) == (7, None)
+    assert "no true shuffle" in found.notes[0]
+    orders = [EpochOrders(each.train, 1).of(0).tolist() for each in (plain, found)]
+    assert orders == [
+        epoch_order(len(plain.train), 1, 0).tolist(),
+        block_order(len(plain.train), 7, 1, 0).tolist(),
+    ]
 
 
 def test_jitter_replaces_that_of_the_recipe() -> None:

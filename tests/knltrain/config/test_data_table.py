@@ -62,6 +62,11 @@ def test_numbers_of_channels_are_one_several_or_known(load: Callable[..., RunCon
         (["data.jitter=2"], r"data\.jitter"),
         (["data.recipe=cafe"], r"data\.recipe"),
         (["data.recipe=vgg", "data.shift_pixels=2"], r"shift_pixels = 2: recipe 'vgg' chooses"),
+        (["data.operations=17"], r"data\.operations"),
+        (["data.magnitude=31"], r"data\.magnitude"),
+        (["data.order=random"], r"data\.order"),
+        (["data.block_images=5"], r"block_images = 5 with order = 'shuffle', which has no blocks"),
+        (["data.order=blocks", "data.mixup=0.2"], r"order = 'blocks' with mixup or cutmix"),
         (["data.network_order=gbr"], r"data\.network_order"),
         (["evaluation.crops=5"], r"evaluation\.crops"),
         (

@@ -177,7 +177,7 @@ def test_orders_of_several_threads_are_made_once_and_the_oldest_is_dropped(monke
         return epoch_order(images, seed, epoch)
 
     monkeypatch.setattr("knltrain.data.order.epoch_order", counted)
-    orders = EpochOrders(20, 3, kept=2)
+    orders = EpochOrders(_images(20), 3, kept=2)
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(orders.of, [0] * 8))
     assert all(each is found[0] for each in found)

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from knltrain.data import packing
 from knltrain.data.dataset import Halves
 from knltrain.data.encoded import DecodingRules
 from knltrain.data.packed_check import check_packed
@@ -38,18 +37,6 @@ from knltrain.data.packing_work import PackingWork
 from tests.knltrain.data.packed import raw_halves, work_of
 pack(work_of(raw_halves(images=200)), Path(sys.argv[1]), lambda _done: time.sleep(0.1))
 """
-
-
-@pytest.mark.parametrize("stored", [StoredAs(), StoredAs(short_side=24), StoredAs(side=16)])
-def test_the_file_is_the_same_for_any_number_of_threads(tmp_path: Path, stored: StoredAs) -> None:
-    halves = encoded_halves(tmp_path / "pictures")
-    files = [packed(tmp_path / f"{n}.pack", halves, stored, n) for n in (1, 2, 5)]
-    contents = {path.read_bytes() for path in files}
-    assert len(contents) == 1
-    assert check_packed(files[0]) == []
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        *("1.pack", "2.pack", "5.pack", "pictures")
-    ]
 
 
 def test_a_killed_packing_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -91,19 +78,6 @@ def interrupted(path: Path, work: PackingWork, calls: int) -> None:
 
     with pytest.raises(StoppedError):
         pack(work, path, tell)
-
-
-@pytest.mark.parametrize("kind", ["raw", "encoded"])
-@pytest.mark.parametrize("calls", [0, 1, 2, 3])
-def test_every_place_is_gone_on_from(
-    tmp_path: Path, kind: str, calls: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(packing, "_AT_A_TIME", 5)
-    halves = raw_halves() if kind == "raw" else encoded_halves(tmp_path / "pictures")
-    path = tmp_path / "a.pack"
-    interrupted(path, work_of(halves), calls)
-    pack(work_of(halves), path)
-    assert path.read_bytes() == packed(tmp_path / "b.pack", halves).read_bytes()
 
 
 def test_other_data_and_options_begin_anew(tmp_path: Path) -> None:

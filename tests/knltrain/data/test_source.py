@@ -9,7 +9,8 @@ import pytest
 
 from knltrain.data.contents import contents_of_recipe
 from knltrain.data.dataset import numbered
-from knltrain.data.source import ArraySource, Selection
+from knltrain.data.derived import Selection
+from knltrain.data.source import ArraySource
 from knltrain.errors import DataError
 from tests.knltrain.data.given import source_of
 

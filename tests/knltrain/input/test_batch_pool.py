@@ -181,7 +181,7 @@ def test_workers_get_the_batches_that_they_would_fill_themselves(
 ) -> None:
     """Over the end of an epoch, from a step in its middle on."""
     ring = make_ring(workers=2, slots=3)
-    orders = EpochOrders(len(small_dataset.train), 5, 2)
+    orders = EpochOrders(small_dataset.train, 5, 2)
     batches = [
         ShardedBatches(small_dataset.train, 8, rank, 2, 5, iter_size, orders) for rank in range(2)
     ]

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from knltrain.data.dataset import Dataset, Halves, LabelledImages, numbered
-from knltrain.data.source import ArraySource, Selection
+from knltrain.data.derived import Selection
+from knltrain.data.source import ArraySource
 from knltrain.errors import SegmentError
 from knltrain.input import node_data
 from knltrain.input.node_data import NodeData, held_dataset, is_held

@@ -79,7 +79,7 @@ def test_result_has_the_accuracy_of_each_class_and_few_classes_their_confusion(
         assert result["test_class_accuracy"] == [2 / 3, 1.0]
         assert result["class_names"] == ["cat", "dog"]
         assert result["test_top5_accuracy"] is None
-    assert (tmp_path / "few/confusion.csv").read_text() == "2,1\n0,1\n"
+    assert (tmp_path / "few/confusion.csv").read_text() == ",cat,dog\ncat,2,1\ndog,0,1\n"
     assert not (tmp_path / "many/confusion.csv").exists()
 
 

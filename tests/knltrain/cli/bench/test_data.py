@@ -22,6 +22,11 @@ def test_a_bench_of_pictures_is_shown_and_written(
         return {"images": 8}
 
     monkeypatch.setattr("knltrain.bench.data.benchmark.run_data_benchmark", measure)
+    more: list[tuple[object, ...]] = []
+    rows = [{"source": "jpeg", "pictures_per_second": 7.0}]
+    for name, answer in (("sources", rows), ("training", {"share": 1})):
+        target = f"knltrain.bench.data.{name}.run_{name}_benchmark"
+        monkeypatch.setattr(target, lambda *given, answer=answer: more.append(given) or answer)
     table = "knltrain.bench.data.report.format_table"
     monkeypatch.setattr(table, lambda report: f"table of {report['images']}")
     path = tmp_path / "report.json"
@@ -29,4 +34,12 @@ def test_a_bench_of_pictures_is_shown_and_written(
     result = invoke("bench", "data", *options, "--json", str(path))
     assert result.output == "table of 8\n"
     assert seen == [(("none", "vgg"), 256, 224, 1, 8, 7, "numba")]
-    assert json.loads(path.read_text()) == {"images": 8}
+    assert more == [(("packed", "lmdb", "jpeg"), 256, 224, 1, 7, "numba")]
+    assert json.loads(path.read_text()) == {"images": 8, "sources": rows}
+    more.clear()
+    invoke("bench", "data", "--sources", "lmdb", "--network", "lenet", "--json", str(path))
+    assert more == [
+        (("lmdb", "jpeg"), 256, 224, 3, 7, "numba"),
+        ("lenet", 256, 8, 8, 2, 7.0),
+    ]
+    assert json.loads(path.read_text())["training"] == {"share": 1}

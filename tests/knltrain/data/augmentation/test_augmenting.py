@@ -8,6 +8,8 @@ import pytest
 from knltrain.data.augmentation.augmenting import Augmenting
 from knltrain.data.augmentation.colours import GREY
 from knltrain.data.augmentation.normalisation import Normalisation
+from knltrain.data.augmentation.operations import random_operations
+from knltrain.data.augmentation.random_words import RandomWords
 from knltrain.data.augmentation.recipes import RECIPES, Recipe, recipe_named, ten_crops
 from knltrain.data.preprocessing import Draws
 from knltrain.data.source import ArraySource
@@ -15,6 +17,8 @@ from knltrain.errors import DataError
 from knltrain.vectors import FloatArray
 from tests.knltrain.data.given import source_of
 from vectorized_ops.numba import pictures as numba
+from vectorized_ops.numba.picture_operations import operated as compiled_operated
+from vectorized_ops.reference import picture_operations as operations
 from vectorized_ops.reference import pictures as reference
 
 RAW = Normalisation(np.zeros(3, np.float32), np.ones(3, np.float32))
@@ -123,3 +127,36 @@ def test_crops_are_mirrored_in_evaluation() -> None:
     first, mirrored = (_images(crops[i], source, side=32) for i in (0, 5))
     assert np.array_equal(first, source.pixels[:, :32, :32].astype(np.float32))
     assert np.array_equal(mirrored, first[:, :, ::-1])
+
+
+@pytest.mark.parametrize("name", ["randaugment", "cifar"])
+def test_operations_are_those_of_the_definition_on_the_part_that_is_shown(name: str) -> None:
+    source, draws, rows = _source(30, 16), Draws(1, 2), np.arange(30)
+    recipe = replace(recipe_named(name, (8, 8)), operations=3, magnitude=20, flips=False)
+    crops = np.rint(_images(replace(recipe, operations=0), source, draws))
+    plan, expected = random_operations(RandomWords(draws, rows), 3, 20, (8, 8)), crops.astype("u1")
+    operations.operated(crops, plan, expected)
+    np.testing.assert_array_equal(_images(recipe, source, draws), expected)
+    compiled = Augmenting((8, 8, 3), recipe, RAW, numba.PicturePass, False, compiled_operated)
+    out = np.empty((30, 8, 8, 3), np.float32)
+    compiled.write(source, rows, draws, out)
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_operations_see_red_first_and_evaluation_has_none() -> None:
+    source, draws = _source(), Draws(1, 2)
+    recipe = recipe_named("randaugment", (8, 8))
+    found = _images(recipe, source, draws)
+    np.testing.assert_array_equal(_images(recipe, source, draws, reverses=True), found[..., ::-1])
+    still = _images(replace(recipe, operations=0), source)
+    np.testing.assert_array_equal(_images(recipe, source), still)
+
+
+def test_a_mean_picture_is_subtracted_after_operations() -> None:
+    source, draws = _source(), Draws(1, 2)
+    recipe = replace(recipe_named("caffe", (8, 8)), operations=2)
+    picture = np.arange(64 * 3, dtype=np.float32).reshape(8, 8, 3)
+    mean = Normalisation(np.zeros(3, np.float32), np.ones(3, np.float32), picture)
+    recipe = replace(recipe, flips=False)
+    found = _images(recipe, source, draws, normalisation=mean)
+    np.testing.assert_array_equal(found, _images(recipe, source, draws) - picture)

@@ -77,6 +77,31 @@ def test_a_test_half_may_lack_a_class_but_have_no_other(tmp_path: Path) -> None:
         halves(tmp_path)
 
 
+def test_a_test_half_may_have_one_class_alone(tmp_path: Path) -> None:
+    write(tmp_path, "train/cat/1.jpg", "train/dog/1.jpg", "test/dog/2.jpg")
+    found = halves(tmp_path)
+    assert found.test.class_names == ("cat", "dog")
+    assert found.test.labels.tolist() == [1]
+
+
+def test_a_training_half_of_one_class_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "train/cat/1.jpg", "test/cat/2.jpg")
+    with pytest.raises(DataError, match=r"holds one class alone, 'cat': .* two of them or more"):
+        halves(tmp_path)
+
+
+@pytest.mark.parametrize("given", [{"train": (".",), "test": ("test",)}, {}])
+def test_a_half_in_the_other_one_is_refused(tmp_path: Path, given) -> None:
+    write(tmp_path, "cat/x/1.jpg", "cat/y/1.jpg", "dog/2.jpg", "test/cat/3.jpg", "test/dog/3.jpg")
+    with pytest.raises(DataError, match="one of these folders lies in the other"):
+        halves(tmp_path, **given)
+
+
+def test_halves_that_are_the_same_are_noted(tmp_path: Path) -> None:
+    write(tmp_path, "cat/1.jpg", "dog/2.jpg")
+    assert "training and test images are the same" in halves(tmp_path, test=(".",)).notes[0]
+
+
 def test_two_folders_for_testing_are_told(tmp_path: Path) -> None:
     write(tmp_path, *(f"{half}/{name}/1.jpg" for half in ("train", "test", "val") for name in "ab"))
     with pytest.raises(DataError, match=r"holds folders test and val: .*set data.test = 'test' or"):

@@ -52,6 +52,24 @@ def test_labels_from_one_are_told_and_gaps_noted(tmp_path: Path) -> None:
         halves(tmp_path, "a.jpg 1\nb c.jpg 2\n", "a.jpg 2")
 
 
+@pytest.mark.parametrize("name", ["../out.jpg", "{out}", "link.jpg", "d/folder/out.jpg"])
+def test_paths_that_leave_the_root_are_refused_unless_they_are_followed(
+    tmp_path: Path, name: str
+) -> None:
+    root, out = tmp_path / "root", tmp_path / "out.jpg"
+    (root / "d").mkdir(parents=True)
+    out.write_bytes(jpeg(texture(16, 24, 7)))
+    (root / "link.jpg").symlink_to(out)
+    (root / "d/folder").symlink_to(tmp_path)
+    lines = f"d/../a.jpg 0\n{name.format(out=out)} 1\n"
+    with pytest.raises(DataError, match=r"train.txt, line 2: .* leads out of data.root"):
+        halves(root, lines)
+    found = halves(root, lines, follow_links=True)
+    assert np.abs(found.train.picture(1).astype(int) - texture(16, 24, 7)).mean() < 3
+    with pytest.raises(DataError, match=r"leads out of data\.root"):  # whatever was remembered
+        halves(root, lines)
+
+
 def test_a_file_of_names_is_heeded(tmp_path: Path) -> None:
     (tmp_path / "names").write_text("cat\ndog\ncow\n")
     found = halves(tmp_path, "a.jpg 2\nb c.jpg 0\n", "a.jpg 1", class_names_file="names")

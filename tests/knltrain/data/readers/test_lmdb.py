@@ -10,6 +10,7 @@ from PIL import Image
 from knltrain.data.readers.files import DataFiles
 from knltrain.data.readers.lmdb import open_lmdb
 from knltrain.errors import BrokenPicture, DataError
+from vectorized_ops.pictures import PicturesOf
 
 from .written import check, datum, encoded_datum, pictures, varint, write_lmdb
 
@@ -33,6 +34,13 @@ def test_raw_pictures_are_views_in_order_of_their_keys(tmp_path: Path) -> None:
     assert open_lmdb(DataFiles(tmp_path), "test") is None
     bgr = open_lmdb(DataFiles(tmp_path, channel_order="bgr"), "train")
     check(bgr, pixels[..., ::-1], labels)
+    rows = np.array([7, 2, 2, 8])
+    for _ in range(2):  # looked up, and known
+        for turned, each in ((source, pixels), (bgr, pixels[..., ::-1])):
+            found = turned.pictures_of(rows)
+            assert isinstance(found, PicturesOf)
+            np.testing.assert_array_equal(np.stack(found), each[rows])
+            assert not found[0].flags.writeable
     assert bgr.contents() != source.contents()
 
 
@@ -67,6 +75,9 @@ def test_a_picture_with_too_few_bytes_is_broken_and_the_others_are_read(tmp_path
     np.testing.assert_array_equal(source.picture(2), pixels[2])
     with pytest.raises(BrokenPicture, match=r"key '00000001_x': has 88 bytes for .*\(3, 5, 6\)"):
         source.picture(1)
+    with pytest.raises(BrokenPicture, match="88 bytes"):
+        source.pictures_of(np.array([0, 1]))
+    np.testing.assert_array_equal(source.pictures_of(np.array([0, 2]))[1], pixels[2])
 
 
 def records_of(kind: str) -> list[bytes]:
