@@ -22,7 +22,8 @@ def main() -> None:
     with suppress(OSError):  # the worker's own cores are enough
         os.sched_setaffinity(0, request["cpus"])
     processes = min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
-    for progress in compile_for(config, int(request["images"]), int(request["threads"]), processes):
+    images, threads, copies = (request[name] for name in ("images", "threads", "copies"))
+    for progress in compile_for(config, images, threads, processes, copies):
         print(json.dumps(asdict(progress)), flush=True)
 
 

@@ -115,7 +115,7 @@ class PicturePass:
     def _facts_of(self, pictures: Sequence[Pixels]) -> tuple[Sequence[Pixels], Any]:
         """The facts int64 (n,FACTS) of pictures, and what holds their memory: they or copies."""
         facts = np.empty((len(pictures), FACTS), np.int64)
-        if isinstance(pictures, PicturesOf) and _is_known(pictures[0]):
+        if isinstance(pictures, PicturesOf) and _is_known(pictures.pixels[0]):
             pixels, rows = pictures.pixels, pictures.rows
             if rows.min() < 0 or rows.max() >= len(pixels):
                 raise IndexError(f"pictures {rows} of {len(pixels)}")
