@@ -18,12 +18,11 @@ def main() -> None:
 
     die_with_parent(int(sys.argv[1]))
     request = json.load(sys.stdin)
-    config = RunConfig.model_validate(request["config"])
+    config = RunConfig.model_validate(request.pop("config"))
     with suppress(OSError):  # the worker's own cores are enough
-        os.sched_setaffinity(0, request["cpus"])
+        os.sched_setaffinity(0, request.pop("cpus"))
     processes = min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
-    images, threads, copies = (request[name] for name in ("images", "threads", "copies"))
-    for progress in compile_for(config, images, threads, processes, copies):
+    for progress in compile_for(config, processes=processes, **request):
         print(json.dumps(asdict(progress)), flush=True)
 
 

@@ -65,7 +65,8 @@ def _words_of(draws: Draws, rows: Rows, what: int, blocks: int) -> Words:
     numbers, counter = rows.astype(np.uint64)[:, None], np.empty((4, len(rows), blocks), np.uint64)
     counter[0], counter[1], counter[2] = numbers & _LOW, numbers >> _HALF, what
     counter[3] = np.arange(blocks)
-    return philox(counter.reshape(4, -1), _key_of(draws)).T.reshape(len(rows), 4 * blocks)
+    found: Words = philox(counter.reshape(4, -1), _key_of(draws)).T
+    return found.reshape(len(rows), 4 * blocks)
 
 
 @lru_cache
