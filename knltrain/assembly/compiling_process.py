@@ -18,11 +18,11 @@ def main() -> None:
 
     die_with_parent(int(sys.argv[1]))
     request = json.load(sys.stdin)
-    config = RunConfig.model_validate(request["config"])
+    config = RunConfig.model_validate(request.pop("config"))
     with suppress(OSError):  # the worker's own cores are enough
-        os.sched_setaffinity(0, request["cpus"])
+        os.sched_setaffinity(0, request.pop("cpus"))
     processes = min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
-    for progress in compile_for(config, int(request["images"]), int(request["threads"]), processes):
+    for progress in compile_for(config, processes=processes, **request):
         print(json.dumps(asdict(progress)), flush=True)
 
 

@@ -29,7 +29,7 @@ from knltrain.assembly.names import (
     label_shape_of,
     tested_label_shape_of,
 )
-from knltrain.assembly.preprocessing import recipe_of, rehearse_pass
+from knltrain.assembly.preprocessing import rehearse_pass
 from knltrain.config import RunConfig
 
 if TYPE_CHECKING:
@@ -49,9 +49,12 @@ _COMPLETE: Final = "complete"
 _PROCESS: Final = "knltrain.assembly.compiling_process"
 
 
-def compile_kernels(config: RunConfig, images: int, threads: int) -> Iterator[Progress]:
+def compile_kernels(
+    config: RunConfig, images: int, threads: int, copies: bool = False
+) -> Iterator[Progress]:
     """Compile and cache the kernels of steps of so many images and threads; yield progress.
 
+    `copies` tells that pictures keep their size and colours, so that one kernel less is needed.
     Compiles nothing if the kernels are known to be cached, if there is no writable cache, if a
     package has them, or if the backend has no kernels. A kernel that is neither foreseen nor in the
     package is compiled when it is called.
@@ -71,7 +74,7 @@ def compile_kernels(config: RunConfig, images: int, threads: int) -> Iterator[Pr
 
     if any(package.folder is not None for package in kernel_packages(CACHE_FOLDER.name)):
         return
-    mark, folder = _mark(config), kernels_in(CACHE_FOLDER)
+    mark, folder = _mark(config, copies), kernels_in(CACHE_FOLDER)
     if mark.exists() or not cache_is_writable() or cache_refusal() or not cache_has_locks():
         return
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -86,6 +89,7 @@ def compile_kernels(config: RunConfig, images: int, threads: int) -> Iterator[Pr
             "config": config.model_dump(mode="json"),
             "images": images,
             "threads": threads,
+            "copies": copies,
             "cpus": sorted(_cpus()),
         }
         with _helper(request) as helper:
@@ -118,7 +122,7 @@ def _cpus() -> set[int]:
     return own
 
 
-def _mark(config: RunConfig) -> Path:
+def _mark(config: RunConfig, copies: bool) -> Path:
     """The marker file that says that the kernels of a network are complete."""
     import vectorized_ops.numba
     from vectorized_ops.numba.compiling.compiler import CACHE_FOLDER, target_name
@@ -127,7 +131,7 @@ def _mark(config: RunConfig) -> Path:
     states = [(found.st_size, found.st_mtime_ns) for found in map(os.stat, sources)]
     network = build_network(config)
     parts = network, config.backend.winograd, _method_alone(config), target_name(), states
-    made_from = repr(parts)
+    made_from = repr((*parts, copies, config.data.network_order))
     return CACHE_FOLDER / _COMPLETE / hashlib.sha256(made_from.encode()).hexdigest()[:32]
 
 
@@ -154,8 +158,13 @@ def _helper(request: dict[str, object]) -> subprocess.Popen[str]:
     return helper
 
 
-def compile_for(config: RunConfig, images: int, threads: int, processes: int) -> Iterator[Progress]:
-    """Compile the kernels of a step in forks of this process, which does nothing else meanwhile."""
+def compile_for(
+    config: RunConfig, images: int, threads: int, processes: int, copies: bool = False
+) -> Iterator[Progress]:
+    """Compile the kernels of a step in forks of this process, which does nothing else meanwhile.
+
+    `copies` as in `compile_kernels`.
+    """
     from affinity import main_thread_mask_kept
     from knltrain.data.dataset import Batch
     from vectorized_ops.numba.compiling.all_cores import compile_missing
@@ -165,8 +174,8 @@ def compile_for(config: RunConfig, images: int, threads: int, processes: int) ->
         try:
             network = build_network(config)
             batch = Batch.allocate(images, network.input_shape, label_shape_of(config))
-            operates = recipe_of(config.data, network.input_shape).operations > 0
-            rehearse_pass(KERNELS[config.backend.implementation](), operates)
+            kernels = KERNELS[config.backend.implementation]()
+            rehearse_pass(config.data, network.input_shape, kernels, copies)
             take_step(config, network, batch, threads)
             if _method_alone(config) is not None:
                 from knltrain.assembly.rehearsal import exchange_once

@@ -131,24 +131,30 @@ def images_for(
     return tuple(Augmenting(known.image_shape, each, *given) for each in recipes)
 
 
-def rehearse_pass(kernels: Kernels, operates: bool = False) -> None:
-    """Load or compile what makes images of pictures: it is the same for all of them.
+def rehearse_pass(
+    config: DataConfig, image_shape: tuple[int, int, int], kernels: Kernels, copies: bool
+) -> None:
+    """Load or compile what makes images (H,W,C) of pictures, or if `copies` only of their parts.
 
-    Where training `operates` on them, that as well.
+    Where the recipe operates on pictures, that as well.
     """
     import numpy as np
 
     from vectorized_ops.reference.picture_operations import OperationPlan
     from vectorized_ops.reference.pictures import PicturePlan
 
-    mean, scale = np.zeros(1, np.float32), np.ones(1, np.float32)
-    plan = PicturePlan(np.array([[0.0, 0, 1, 1]]), np.zeros(1, np.bool_))
-    made = kernels.picture_pass((1, 1, 1), mean, scale)
-    image = np.zeros((1, 1, 1, 1), np.float32)
-    made.write([np.zeros((1, 1, 1), np.uint8)], plan, image)
-    if operates:
+    height, width, channels = image_shape
+    mean, scale = np.zeros(channels, np.float32), np.ones(channels, np.float32)
+    colours = None if copies else np.zeros((1, channels, channels + 1), np.float32)
+    plan = PicturePlan(np.array([[0.0, 0, height, width]]), np.zeros(1, np.bool_), colours)
+    picture, out = np.zeros(image_shape, np.uint8), np.zeros((1, *image_shape), np.float32)
+    made = kernels.picture_pass(image_shape, mean, scale)
+    if recipe_of(config, image_shape).operations:
+        made.write([picture], plan, out)
         none = OperationPlan(np.zeros((1, 0), np.int64), np.zeros((1, 0, 6), np.int64))
-        kernels.operate_on_pictures(image, none, np.zeros((1, 1, 1, 1), np.uint8))
+        kernels.operate_on_pictures(out, none, np.zeros(out.shape, np.uint8))
+    picture = picture[:, :, ::-1] if config.network_order == "bgr" else picture
+    made.write([picture], plan, out)
 
 
 def recipe_of(config: DataConfig, image_shape: tuple[int, int, int]) -> Recipe:

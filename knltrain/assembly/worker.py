@@ -83,10 +83,11 @@ def build_worker(
     if isinstance(optimizer, LayerwiseOptimizer):
         optimizer = OptimizerPlaceholder(optimizer if team.rank == 0 else None)
     since, start = _start(config, task, optimizer, strategy, run_folder if resume else None)
-    for progress in compile_kernels(config, batches.images_per_worker, threads):
+    images, copies = batches.images_per_worker, task.dataset.train.are_copies
+    for progress in compile_kernels(config, images, threads, copies):
         for observer in observers:
             observer.compiling(progress)
-    backend = build_backend(config, network, batches.images_per_worker, threads)
+    backend = build_backend(config, network, images, threads)
     own = _own_observers(config, run_folder, team, threads, task, backend, (start.step, since))
     return Worker(
         start=start,

@@ -78,6 +78,11 @@ class LabelledImages:
             return (len(self.source.class_names),)
         return self.source.labels.shape[1:]
 
+    @property
+    def are_copies(self) -> bool:
+        """Whether all are known to be their pictures, moved and flipped at most, normalised."""
+        return self.preprocessing.copies(self.source)
+
     def write(self, rows: Rows, out: Batch, draws: Draws | None = None) -> None:
         """Write the images `rows` (n,) and their labels to `out`, of n images.
 

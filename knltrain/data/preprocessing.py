@@ -35,3 +35,7 @@ class Preprocessing(ABC):
 
         Without `draws` nothing is random, as evaluation needs it. Raises BrokenPicture.
         """
+
+    def copies(self, source: ImageSource) -> bool:  # noqa: ARG002
+        """Whether all pictures of a source are known to keep their size and colours."""
+        return False

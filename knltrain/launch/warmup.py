@@ -14,7 +14,7 @@ from knltrain.assembly import (
 from knltrain.assembly.kernels import compile_kernels, take_step
 from knltrain.assembly.rehearsal import exchange_once
 from knltrain.config import RunConfig
-from knltrain.data.dataset import Batch
+from knltrain.data.dataset import Batch, Dataset
 from knltrain.data.order import ShardedBatches
 from knltrain.errors import KernelCacheError
 from knltrain.launch.node_share import NodeShare
@@ -67,22 +67,21 @@ def warm_up(config: RunConfig, tell: Callable[[Progress], None] = lambda _: None
         )
     plan = plan_run(config, NodeShare(nodes=config.total_nodes))
     begun, before = time.perf_counter(), len(JOURNAL.made)
+    dataset = build_dataset(plan.config)
     for threads in sorted({threads_of(plan.config, place) for place in plan.placements}):
         images = plan.config.train.batch // plan.config.total_workers
-        for progress in compile_kernels(plan.config, images, threads):
+        for progress in compile_kernels(plan.config, images, threads, dataset.train.are_copies):
             tell(progress)
-        _take_step(plan.config, threads)
+        _take_step(plan.config, dataset, threads)
     exchange_once(plan.config)
     seconds = time.perf_counter() - begun
     return WarmUp(tuple(JOURNAL.made[before:]), CACHE_FOLDER, seconds, TUNING.told())
 
 
-def _take_step(config: RunConfig, threads: int) -> None:
+def _take_step(config: RunConfig, dataset: Dataset, threads: int) -> None:
     """Let rank 0 compute a gradient, step, and evaluate."""
     network, workers = build_network(config), config.total_workers
-    batches = ShardedBatches(
-        build_dataset(config).train, config.train.batch, 0, workers, config.seed
-    )
+    batches = ShardedBatches(dataset.train, config.train.batch, 0, workers, config.seed)
     batch = Batch.allocate(batches.images_per_worker, network.input_shape, batches.label_shape)
     batches.fill(0, batch)
     take_step(config, network, batch, threads)

@@ -1,7 +1,8 @@
 """From pictures of bytes to a network's images in one pass: crop, resize, flip, colour, normalise.
 
-A line at a time goes through all of it while it is in the first-level cache. What is copied without
-a change of size or colours goes from bytes to normalised floats in registers.
+What is copied without a change of size or colours goes from bytes to normalised floats in
+registers, by a small kernel that is compiled soon. Of all else a line at a time goes through all of
+it while it is in the first-level cache.
 """
 
 from __future__ import annotations
@@ -11,23 +12,22 @@ import threading
 from collections.abc import Sequence
 from typing import Any, final
 
-import numba
 import numpy as np
 
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, FloatArray
-from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.non_temporal import finish_stores, streamed
-from vectorized_ops.numba.emit.raw_arrays import stack_vector
-from vectorized_ops.numba.emit.threads import part
-from vectorized_ops.numba.kernels.pictures.lines import (
+from vectorized_ops.numba.emit.raw_arrays import row, stack_vector
+from vectorized_ops.numba.kernels.pictures.copying import (
+    FACTS,
     INTERLEAVED,
     PLANAR,
     REVERSED,
-    copied_line,
-    filled_line,
-    finished_line,
+    copied_box,
+    tile_of,
 )
+from vectorized_ops.numba.kernels.pictures.lines import finished_line
 from vectorized_ops.numba.kernels.pictures.means import mean_line, mean_pixel, with_mean
 from vectorized_ops.numba.kernels.pictures.resizing import resized_line, tap_table, taps
 from vectorized_ops.numba.kernels.pictures.tiles import STEP
@@ -36,17 +36,13 @@ from vectorized_ops.reference.pictures import PicturePlan, check_pass, check_pla
 
 _NOTHING = np.empty(0, np.float32)
 _NO_PLACES = np.empty(0, np.int64)
-_FACTS = 8
-"""Of each picture: address, bytes from line to line and plane to plane, layout, height, width,
-whether it is flipped, and whether it is copied without resizing."""
 
 
 @final
 class PicturePass:
     """See `vectorized_ops.reference.pictures.PicturePass`.
 
-    It may be used by several threads at once. With `threads` above 1 a call divides its pictures
-    among so many of Numba's threads.
+    It may be used by several threads at once.
     """
 
     def __init__(
@@ -55,15 +51,15 @@ class PicturePass:
         mean: FloatArray,
         scale: FloatArray,
         mean_picture: FloatArray | None = None,
-        threads: int = 1,
     ) -> None:
         check_pass(image_shape, mean, scale, mean_picture)
-        self._shape, self._threads = image_shape, threads
-        values = max(image_shape[1] * image_shape[2], STEP)
+        self._shape = image_shape
+        _, width, channels = image_shape
+        line = np.zeros(max(width * channels, STEP), np.float32)
+        self._zeros, self._ones = line, line + 1
         self._means, self._scales = (
-            np.resize(np.ascontiguousarray(one, np.float32), values) for one in (mean, scale)
+            np.resize(np.ascontiguousarray(one, np.float32), line.size) for one in (mean, scale)
         )
-        self._zeros, self._ones = np.zeros(STEP, np.float32), np.ones(STEP, np.float32)
         self._mean_picture, self._mean_shape = _NOTHING, (0, 0)
         if mean_picture is not None:
             both = np.stack((mean_picture, mean_picture[:, ::-1]))
@@ -81,22 +77,19 @@ class PicturePass:
             )
         if not pictures:
             return
-        pictures, facts = _facts_of(pictures)
-        boxes = np.ascontiguousarray(plan.boxes, np.float64)
-        facts[:, 6] = plan.flipped
-        whole = (boxes == np.floor(boxes)).all(axis=1)
-        facts[:, 7] = whole & (boxes[:, 2:] == self._shape[:2]).all(axis=1)
-        flat = out.reshape(-1)
+        pictures, facts = self._facts_of(pictures)
+        boxes, flat = np.ascontiguousarray(plan.boxes, np.float64), out.reshape(-1)
+        facts[:, 6], facts[:, 9:] = plan.flipped, boxes[:, :2]
+        is_plain, past = plan.colours is None and not self._mean_picture.size, self._past(flat)
+        given = facts, boxes, self._means, self._scales, flat, *self._shape, past
+        if not _copy(*given, is_plain) and is_plain:
+            return
         floats, starts, most, room = self._room(facts, boxes)
-        given = (
-            facts, boxes, _flat(plan.colours), _flat(plan.of_mean), _flat(plan.offsets, _NO_PLACES),
-            self._means, self._scales, self._zeros, self._ones, self._mean_picture,
-            *self._mean_shape, flat, *self._shape, self._past(flat), floats, starts, most, room,
+        _write(
+            *given, _flat(plan.colours), _flat(plan.of_mean), _flat(plan.offsets, _NO_PLACES),
+            self._zeros, self._ones, self._mean_picture, *self._mean_shape, floats, starts, most,
+            room,
         )  # fmt: skip
-        if self._threads == 1:
-            _write(*given, 0, len(pictures))
-        else:
-            _write_in_parallel(*given, len(pictures), self._threads)
 
     def _past(self, flat: AnyArray) -> bool:
         """Whether to store past the caches: lines then are whole cache lines."""
@@ -112,28 +105,42 @@ class PicturePass:
             steps = boxes[sized][:, 2:] / (height, width)
             most = 2 * math.ceil(max(1.0, float(steps.max()))) + 2
             room = 2 * (int(facts[sized, 5].max()) + most + 1) * channels
-        needed = self._threads * (most * (width + 1) + room + 2 * width * channels + 4)
+        needed = most * (width + 1) + room + 2 * width * channels + 4
         mine = self._scratch
         if not hasattr(mine, "floats") or mine.floats.size < needed:
             mine.floats = np.zeros(needed, np.float32)
-            mine.starts = np.zeros(self._threads * width, np.int64)
+            mine.starts = np.zeros(width, np.int64)
         return mine.floats, mine.starts, most, room
+
+    def _facts_of(self, pictures: Sequence[Pixels]) -> tuple[Sequence[Pixels], Any]:
+        """The facts int64 (n,FACTS) of pictures, and what holds their memory: they or copies."""
+        facts = np.empty((len(pictures), FACTS), np.int64)
+        if isinstance(pictures, PicturesOf) and _is_known(pictures.pixels[0]):
+            pixels, rows = pictures.pixels, pictures.rows
+            if rows.min() < 0 or rows.max() >= len(pixels):
+                raise IndexError(f"pictures {rows} of {len(pixels)}")
+            facts[:] = self._facts(pixels[0])
+            facts[:, 0] += rows * pixels.strides[0]
+            return pictures, facts
+        pictures = [one if _is_known(one) else np.ascontiguousarray(one) for one in pictures]
+        for i, picture in enumerate(pictures):
+            facts[i] = self._facts(picture)
+        return pictures, facts
+
+    def _facts(self, picture: Pixels) -> tuple[int, ...]:
+        line, pixel, plane = picture.strides
+        height, width, channels = picture.shape
+        address = picture.__array_interface__["data"][0]
+        layout = PLANAR
+        if channels == 3 == pixel:
+            layout = INTERLEAVED if plane == 1 else REVERSED
+            address -= 2 * (layout == REVERSED)
+        tile = tile_of(layout, self._shape[1], channels)
+        return address, line, plane, layout, height, width, 0, 0, tile, 0, 0
 
 
 def _flat(array: AnyArray | None, empty: AnyArray = _NOTHING) -> AnyArray:
     return empty if array is None else np.ascontiguousarray(array, empty.dtype).reshape(-1)
-
-
-def _facts_of(pictures: Sequence[Pixels]) -> tuple[Sequence[Pixels], Any]:
-    """The facts int64 (n,_FACTS) of pictures, and what holds their memory: they or copies."""
-    if isinstance(pictures, PicturesOf) and _is_known(pictures[0]):
-        if pictures.rows.min() < 0 or pictures.rows.max() >= len(pictures.pixels):
-            raise IndexError(f"pictures {pictures.rows} of {len(pictures.pixels)}")
-        facts = np.tile(np.array(_facts(pictures.pixels[0]), np.int64), (len(pictures), 1))
-        facts[:, 0] += pictures.rows * pictures.pixels.strides[0]
-        return pictures, facts
-    pictures = [one if _is_known(one) else np.ascontiguousarray(one) for one in pictures]
-    return pictures, np.array([_facts(picture) for picture in pictures], np.int64)
 
 
 def _is_known(picture: Pixels) -> bool:
@@ -143,52 +150,47 @@ def _is_known(picture: Pixels) -> bool:
     return pixel == 1 or (pixel == 3 == channels and abs(plane) == 1)
 
 
-def _facts(picture: Pixels) -> tuple[int, ...]:
-    line, pixel, plane = picture.strides
-    height, width, channels = picture.shape
-    address = picture.__array_interface__["data"][0]
-    layout = PLANAR
-    if channels == 3 == pixel:
-        layout = INTERLEAVED if plane == 1 else REVERSED
-        address -= 2 * (layout == REVERSED)
-    return address, line, plane, layout, height, width, 0, 0
+@kernel
+def _copy(
+    facts: Any, boxes: Any, means: Any, scales: Any, out: Any, height: int, width: int,
+    channels: int, past: bool, is_plain: bool,
+) -> int:  # fmt: skip
+    """Note of which pictures the part is copied, and if `is_plain` do so; return how many others.
 
-
-@parallel_kernel
-def _write_in_parallel(
-    facts: Any, boxes: Any, colours: Any, of_mean: Any, offsets: Any, means: Any, scales: Any,
-    zeros: Any, ones: Any, mean_picture: Any, mean_height: int, mean_width: int, out: Any,
-    height: int, width: int, channels: int, past: bool, floats: Any, starts: Any, most: int,
-    room: int, pictures: int, threads: int,
-) -> None:  # fmt: skip
-    own = len(floats) // threads
-    for thread in numba.prange(threads):
-        _write(
-            facts, boxes, colours, of_mean, offsets, means, scales, zeros, ones, mean_picture,
-            mean_height, mean_width, out, height, width, channels, past,
-            floats[thread * own :][:own], starts[thread * width :][:width], most, room,
-            part(pictures, thread, threads), part(pictures, thread + 1, threads),
-        )  # fmt: skip
+    There are boxes of whole pixels as large as the image.
+    """
+    line, others = width * channels, 0
+    for i in range(len(facts)):
+        fact, box = row(facts, i), row(boxes, i)
+        whole = box[0] == fact[9] and box[1] == fact[10] and box[2] == height and box[3] == width
+        fact[7] = whole
+        if whole and is_plain:
+            image = out[i * height * line :]
+            copied_box(fact, 0, height, image, width, channels, means, scales, past)
+        else:
+            others += 1
+    if past:
+        finish_stores()
+    return others
 
 
 @kernel
 def _write(
-    facts: Any, boxes: Any, colours: Any, of_mean: Any, offsets: Any, means: Any, scales: Any,
-    zeros: Any, ones: Any, mean_picture: Any, mean_height: int, mean_width: int, out: Any,
-    height: int, width: int, channels: int, past: bool, floats: Any, starts: Any, most: int,
-    room: int, first: int, last: int,
+    facts: Any, boxes: Any, means: Any, scales: Any, out: Any, height: int, width: int,
+    channels: int, past: bool, colours: Any, of_mean: Any, offsets: Any, zeros: Any,
+    ones: Any, mean_picture: Any, mean_height: int, mean_width: int, floats: Any, starts: Any,
+    most: int, room: int,
 ) -> None:  # fmt: skip
-    """Write the images `first` to before `last`."""
+    """Write the images of the pictures that `_copy` has left."""
     line, entries = width * channels, channels * (channels + 1)
     weights, sums = floats[: most * (width + 1)], floats[most * (width + 1) :][:room]
     rest = floats[most * (width + 1) + room :]
     mean_room, raw = rest[:line], rest[line:][: line + 4]
     matrix, mean = stack_vector(12, np.float32), stack_vector(3, np.float32)
     is_coloured, has_mean_picture = len(colours) > 0, len(mean_picture) > 0
-    for i in range(first, last):
+    for i in range(len(facts)):
         image = out[i * height * line :][: height * line]
         if facts[i, 7] != 0 and not (is_coloured or has_mean_picture):
-            _copy(facts, boxes, i, 0, height, image, width, channels, means, scales, past)
             continue
         if is_coloured:
             given = colours[i * entries :][:entries]
@@ -212,7 +214,9 @@ def _write(
                 if turn == 1:
                     values = image[y * line :]
                 elif facts[i, 7] != 0:
-                    _copy(facts, boxes, i, y, y + 1, raw, width, channels, zeros, ones, False)
+                    copied_box(
+                        row(facts, i), y, y + 1, raw, width, channels, zeros, ones, False
+                    )  # fmt: skip
                 else:
                     _resize(
                         facts, boxes, i, y, height, left, right - left, starts[:width], weights,
@@ -235,37 +239,6 @@ def _write(
                 finished_line(target, values, less, scales, channels, matrix, is_coloured, past)
     if past:
         finish_stores()
-
-
-@kernel
-def _copy(
-    facts: Any, boxes: Any, i: int, first: int, last: int, out: Any, width: int, channels: int,
-    means: Any, scales: Any, past: bool,
-) -> None:  # fmt: skip
-    """Write lines `first` to before `last` of a box of whole pixels, as large as the image."""
-    top, left = int(boxes[i, 0]), int(boxes[i, 1])
-    address, distance, plane, layout, tall, wide = facts[i, :6]
-    flipped = facts[i, 6] != 0
-    lead, behind = min(max(0, -left), width), min(max(0, left + width - wide), width)
-    count = max(0, width - lead - behind)
-    before = behind if flipped else lead
-    after = before + count
-    begin = address + (left + lead) * (1 if layout == PLANAR else channels)
-    for y in range(first, last):
-        line, target = top + y, (y - first) * width * channels
-        if not 0 <= line < tall or count == 0:
-            filled_line(out, target, width, channels, means, scales)
-            continue
-        if before > 0:
-            filled_line(out, target, before, channels, means, scales)
-        copied_line(
-            out, target + before * channels, begin + line * distance, layout, plane, count,
-            channels, flipped, means, scales, past and count == width,
-        )  # fmt: skip
-        if after < width:
-            filled_line(
-                out, target + after * channels, width - after, channels, means, scales
-            )  # fmt: skip
 
 
 @kernel

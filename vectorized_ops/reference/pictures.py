@@ -191,12 +191,11 @@ def check_plan(
                 f"{name} has the shape {array.shape}: expected {(count, *each)} for {count} "
                 "pictures"
             )
-    alike = isinstance(pictures, PicturesOf)
-    for picture in pictures[:1] if alike else pictures:
+    for picture in pictures.pixels[:1] if isinstance(pictures, PicturesOf) else pictures:
         if picture.ndim != 3 or picture.shape[2] != channels or picture.dtype != np.uint8:
             raise OperationError(
                 f"a picture {picture.shape} of {picture.dtype} was given: expected (height, width, "
                 f"{channels}) of uint8"
             )
-    if count and not (plan.boxes[:, 2:] > 0).all():
+    if count and not plan.boxes[:, 2:].min() > 0:
         raise OperationError("a box has no height or no width: expected both above 0")

@@ -10,7 +10,7 @@ from typing import Protocol, final
 import numpy as np
 
 from knltrain.data.augmentation.colours import colour_noise, jittered
-from knltrain.data.augmentation.framing import Parts
+from knltrain.data.augmentation.framing import Fitted, Parts
 from knltrain.data.augmentation.normalisation import Normalisation
 from knltrain.data.augmentation.operations import random_operations
 from knltrain.data.augmentation.random_words import RandomWords, below
@@ -94,10 +94,10 @@ class Augmenting(Preprocessing):
             part = slice(begin, begin + AT_ONCE)
             pictures = source.pictures_of(rows[part])
             if isinstance(pictures, PicturesOf):
-                sizes = np.tile(pictures.pixels.shape[1:3], (len(pictures), 1))
+                sizes = np.full((len(pictures), 2), pictures.pixels.shape[1:3])
             else:
                 sizes = np.array([picture.shape[:2] for picture in pictures], np.int64)
-            random = None if draws is None else RandomWords(draws, rows[part])
+            random = None if draws is None else RandomWords(draws, rows[part], len(source))
             parts = self.recipe.framing.parts(sizes, random)
             if random is not None and self.recipe.operations:
                 pictures = self._operated(pictures, parts, random, out_nhwc[part])
@@ -108,6 +108,13 @@ class Augmenting(Preprocessing):
             elif self.reverses:
                 pictures = [picture[:, :, ::-1] for picture in pictures]
             self._pass.write(pictures, self._plan(parts, random), out_nhwc[part])
+
+    def copies(self, source: ImageSource) -> bool:
+        """See `Preprocessing`."""
+        recipe, has_mean_picture = self.recipe, self._mean_shape is not None
+        recolours = recipe.jitter > 0 or recipe.noise > 0 or has_mean_picture
+        fits = isinstance(recipe.framing, Fitted) and source.image_shape == self.image_shape
+        return fits and not recolours
 
     def _operated(
         self, pictures: Sequence[Pixels], parts: Parts, random: RandomWords, room: FloatArray

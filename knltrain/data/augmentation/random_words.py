@@ -7,6 +7,7 @@ so that every machine finds the same: whole numbers, and floats that need no rou
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, final
 
 import numpy as np
@@ -22,57 +23,66 @@ NORMAL_WORDS: Final = 12
 """So many uniform numbers make a normal one."""
 
 _ROUNDS = 10
-_MULTIPLIERS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
-_KEY_STEPS = 0x9E3779B9, 0xBB67AE85
+_MULTIPLIERS: Final = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)
+_KEY_STEPS: Final = np.array([[0x9E3779B9], [0xBB67AE85]], np.uint64)
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
+
+
+_MOST_KEPT: Final = 8192
+"""Counters of a whole epoch whose words are computed at once: a batch of few takes as long."""
 
 
 @final
 class RandomWords:
-    """Words for the pictures `rows` (n,) in one epoch."""
+    """Words for the pictures `rows` (n,) in one epoch; `pictures` are how many there are, if known.
 
-    def __init__(self, draws: Draws, rows: Rows) -> None:
-        numbers = rows.astype(np.uint64)
-        self._low, self._high = numbers & _LOW, numbers >> _HALF
-        state = np.random.SeedSequence((draws.seed, draws.epoch)).generate_state(2, np.uint32)
-        self._key = int(state[0]), int(state[1])
+    Of small data sets the words of all pictures are kept for the rest of the epoch.
+    """
+
+    def __init__(self, draws: Draws, rows: Rows, pictures: int | None = None) -> None:
+        self._draws, self._rows, self._pictures = draws, rows, pictures
 
     def __len__(self) -> int:
-        return len(self._low)
+        return len(self._rows)
 
     def words(self, what: int, count: int = 1) -> Words:
         """`count` words (n, count) of each picture for the decision `what`."""
-        blocks = [self._block(what, i) for i in range(-(-count // 4))]
-        return np.concatenate(blocks, axis=1)[:, :count]
-
-    def _block(self, what: int, block: int) -> Words:
-        count = len(self)
-        counter = [
-            self._low,
-            self._high,
-            np.full(count, what, np.uint64),
-            np.full(count, block, np.uint64),
-        ]
-        return np.stack(philox(counter, self._key), axis=1)
+        blocks = -(-count // 4)
+        if self._pictures is not None and self._pictures * blocks <= _MOST_KEPT:
+            found = _words_of_all(self._draws, self._pictures, what, blocks)[self._rows]
+        else:
+            found = _words_of(self._draws, self._rows, what, blocks)
+        return found[:, :count]
 
 
-def philox(counter: list[Words], key: tuple[int, int]) -> list[Words]:
-    """Philox 4x32-10 of four counter words (n,) each, and two key words."""
-    a, b, c, d = counter
-    for turn in range(_ROUNDS):
-        keys = (
-            np.uint64((start + turn * step) & 0xFFFFFFFF)
-            for start, step in zip(key, _KEY_STEPS, strict=True)
-        )
-        left, right = _MULTIPLIERS[0] * a, _MULTIPLIERS[1] * c
-        first, second = keys
-        a, b, c, d = (
-            (right >> _HALF) ^ b ^ first,
-            right & _LOW,
-            (left >> _HALF) ^ d ^ second,
-            left & _LOW,
-        )
-    return [a, b, c, d]
+@lru_cache(maxsize=8)
+def _words_of_all(draws: Draws, pictures: int, what: int, blocks: int) -> Words:
+    return _words_of(draws, np.arange(pictures), what, blocks)
+
+
+def _words_of(draws: Draws, rows: Rows, what: int, blocks: int) -> Words:
+    """Four words of each block, (n, 4 * blocks)."""
+    numbers, counter = rows.astype(np.uint64)[:, None], np.empty((4, len(rows), blocks), np.uint64)
+    counter[0], counter[1], counter[2] = numbers & _LOW, numbers >> _HALF, what
+    counter[3] = np.arange(blocks)
+    found: Words = philox(counter.reshape(4, -1), _key_of(draws)).T
+    return found.reshape(len(rows), 4 * blocks)
+
+
+@lru_cache
+def _key_of(draws: Draws) -> tuple[int, int]:
+    first, second = np.random.SeedSequence((draws.seed, draws.epoch)).generate_state(2, np.uint32)
+    return int(first), int(second)
+
+
+def philox(counters: Words, key: tuple[int, int]) -> Words:
+    """Philox 4x32-10 of counters (4,n) and two key words."""
+    even, odd, keys = counters[::2], counters[1::2], np.array(key, np.uint64)[:, None]
+    for _ in range(_ROUNDS):
+        products = _MULTIPLIERS * even
+        even, odd = (products >> _HALF)[::-1] ^ odd ^ keys, (products & _LOW)[::-1]
+        keys = (keys + _KEY_STEPS) & _LOW
+    return np.stack((even, odd), axis=1).reshape(4, -1)
 
 
 def shares(words: Words) -> npt.NDArray[np.float64]:

@@ -31,6 +31,7 @@ from knltrain.data.preprocessing import Draws
 from knltrain.data.source import ArraySource
 from knltrain.errors import DataError
 from tests.knltrain.data.given import source_of
+from vectorized_ops.numba import pictures
 from vectorized_ops.numba.compiling.journal import JOURNAL
 from vectorized_ops.numba.pictures import _write
 
@@ -59,11 +60,13 @@ def test_both_implementations_make_the_same_images(halves: Halves, recipe: str) 
     assert np.array_equal(*found)
 
 
-def test_one_rehearsal_compiles_the_pass_for_all_pictures(halves: Halves) -> None:
-    rehearse_pass(numba_kernels(), operates=True)
+@pytest.mark.parametrize("order", ["rgb", "bgr"])
+def test_one_rehearsal_compiles_the_pass_for_all_pictures(halves: Halves, order: str) -> None:
+    data = DataConfig(name="some", recipe="randaugment", network_order=order)
+    rehearse_pass(data, (6, 6, 3), numba_kernels(), copies=False)
     before, signatures = len(JOURNAL.made), len(_write.signatures)
     for recipe in ("none", "vgg", "inception", "randaugment"):
-        config = DataConfig(name="some", recipe=recipe)
+        config = DataConfig(name="some", recipe=recipe, network_order=order)
         out = np.empty((12, 6, 6, 3), np.float32)
         made = preprocessing_of(config, halves, (6, 6, 3), numba_kernels())
         made.write(halves.train, np.arange(12), Draws(1, 2), out)
@@ -82,6 +85,18 @@ def test_images_are_shuffled_as_data_order_says_and_the_run_is_told(config) -> N
         epoch_order(len(plain.train), 1, 0).tolist(),
         block_order(len(plain.train), 7, 1, 0).tolist(),
     ]
+
+
+@pytest.mark.parametrize(("recipe", "side"), [("none", 8), ("cifar", 8), ("none", 6), ("vgg", 8)])
+def test_copies_are_all_that_the_small_kernel_makes_alone(
+    halves: Halves, monkeypatch: pytest.MonkeyPatch, recipe: str, side: int
+) -> None:
+    called: list[object] = []
+    monkeypatch.setattr(pictures, "_write", lambda *given: called.append(given))
+    config, shape = DataConfig(name="some", recipe=recipe), (side, side, 3)
+    made = preprocessing_of(config, halves, shape, numba_kernels())
+    made.write(halves.train, np.arange(12), Draws(1, 2), np.empty((12, *shape), np.float32))
+    assert made.copies(halves.train) is not bool(called)
 
 
 def test_jitter_replaces_that_of_the_recipe() -> None:

@@ -33,8 +33,8 @@ KNOWN = [
 def test_words_are_those_of_philox(
     counter: tuple[int, ...], key: tuple[int, int], words: tuple[int, ...]
 ) -> None:
-    found = philox([np.array([each], np.uint64) for each in counter], key)
-    assert tuple(int(each[0]) for each in found) == words
+    given = np.array([(0,) * 4, counter], np.uint64).T
+    assert tuple(philox(given, key)[:, 1].tolist()) == words
 
 
 def test_a_picture_has_its_own_words_whoever_asks_for_them() -> None:
@@ -42,6 +42,13 @@ def test_a_picture_has_its_own_words_whoever_asks_for_them() -> None:
     few = RandomWords(Draws(3, 1), np.array([41, 5])).words(7, 9)
     assert np.array_equal(few, every[[41, 5]])
     assert len(np.unique(every)) == every.size
+
+
+@pytest.mark.parametrize("pictures", [42, 10**5])
+def test_words_of_small_sets_are_those_of_large_ones(pictures: int) -> None:
+    rows, draws = np.array([41, 5, 41]), Draws(3, 1)
+    expected = RandomWords(draws, rows).words(7, 9)
+    assert np.array_equal(RandomWords(draws, rows, pictures).words(7, 9), expected)
 
 
 def test_words_differ_by_seed_epoch_and_decision() -> None:

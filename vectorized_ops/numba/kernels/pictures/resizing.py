@@ -9,8 +9,8 @@ import numpy as np
 
 from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.raw_arrays import array_at
+from vectorized_ops.numba.kernels.pictures.copying import PLANAR, REVERSED
 from vectorized_ops.numba.kernels.pictures.float_tiles import weighted_pixels_tile
-from vectorized_ops.numba.kernels.pictures.lines import PLANAR, REVERSED
 
 
 @kernel

@@ -8,81 +8,113 @@ bytes. 16 pixels are 48 bytes: they are loaded at once, and one shuffle brings t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from llvmlite import ir
 from numba import types
 
+from vectorized_ops.numba.compiling.tile_functions import TileFunction
 from vectorized_ops.numba.emit.flow import repeat
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
 
 STEP = 48
-"""Bytes between two jumps: whole pixels of one or three channels, and whole vectors."""
+"""Values that are written together: whole pixels of one or three channels, and whole vectors."""
 
 SHORT_STEP = LANES
-"""The same of one channel in lines that are shorter than `STEP`."""
+"""The same of one channel in images whose lines are shorter than `STEP`."""
 
 _BYTES, _INT32, _FLOAT = ir.IntType(8), ir.IntType(32), ir.FloatType()
 
 
 @tile
-def normalised_tile(
-    typingctx: Any, out: Any, out_index: Any, picture: Any, index: Any, plane: Any, means: Any,
-    scales: Any, steps: Any, flipped: Any, past: Any, channels: Any, is_planar: Any,
-    is_reversed: Any, size: Any,
+def copied_tile(
+    typingctx: Any, out: Any, out_index: Any, out_distance: Any, picture: Any, distance: Any,
+    plane: Any, means: Any, scales: Any, lines: Any, count: Any, flipped: Any, past: Any,
+    channels: Any, is_planar: Any, is_reversed: Any, size: Any,
 ) -> Any:  # fmt: skip
-    """Write `steps` times `size` values (v - mean) * scale of a line of a picture.
+    """Write values (v - mean) * scale of `lines` lines of `count` pixels of a picture.
 
-    `size` is STEP or SHORT_STEP. Means and scales are repeated for as many values. A line that is
-    `flipped` is written backwards, from its end: the memory's prefetchers read ahead, not behind.
-    The channels of a planar picture are `plane` apart, those of a reversed one are read from the
-    last to the first.
+    Lines are `distance` bytes apart in the picture and `out_distance` floats in `out`. `size` is
+    STEP or SHORT_STEP: so many values are written together, at a line's end some of them again, and
+    those of shorter lines one by one. Means and scales are repeated for as many values. A line that
+    is `flipped` is written backwards, from its end: the memory's prefetchers read ahead, not
+    behind. The channels of a planar picture are `plane` apart, those of a reversed one are read
+    from the last to the first.
     """
     number, step = channels.literal_value, size.literal_value
     planar, backwards = bool(is_planar.literal_value), bool(is_reversed.literal_value)
     signature = types.void(
-        out, types.int64, picture, types.int64, types.int64, means, scales, types.int64,
-        types.boolean, types.boolean, channels, is_planar, is_reversed, size,
+        out, types.int64, types.int64, picture, types.int64, types.int64, means, scales,
+        types.int64, types.int64, types.boolean, types.boolean, channels, is_planar, is_reversed,
+        size,
     )  # fmt: skip
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
-        target, source = lanes.pointer(0, *args[0:2]), lanes.pointer(2, *args[2:4])
-        means, scales = lanes.pointer(5, args[5]), lanes.pointer(6, args[6])
+        target, source = lanes.pointer(0, *args[0:2]), lanes.pointer(3, args[3])
+        means, scales = lanes.pointer(6, args[6]), lanes.pointer(7, args[7])
         factors = [lanes.load(lanes.at(scales, i)) for i in range(0, step, LANES)]
         less = [lanes.load(lanes.at(means, i)) for i in range(0, step, LANES)]
         pixels = step // number
-        stride = pixels if planar else step
+        last = builder.sub(args[9], lanes.integer(pixels))
+
+        def lines(body: Callable[[Value, Value, Value], None], steps: Value) -> None:
+            """`body(turn, begin, end)` for the steps of lines that begin at these pointers."""
+
+            def line(y: Value) -> None:
+                begin = lanes.at(source, lanes.product(y, args[4]))
+                end = lanes.at(target, lanes.product(y, args[2]))
+                repeat(lanes, steps, lambda turn: body(turn, begin, end))
+
+            repeat(lanes, args[8], line)
 
         def emit(mirrored: bool, store: Callable[[Value, Value], None]) -> None:
             order = _order(number, planar, mirrored, backwards, step)
 
-            def at(turn: Value) -> None:
-                last = builder.sub(builder.sub(args[7], turn), lanes.integer(1))
-                begin = lanes.at(source, lanes.product(turn, stride))
-                read = _read(lanes, begin, args[4], number if planar else 1, stride)
-                written = lanes.at(target, lanes.product(last if mirrored else turn, step))
+            def several(turn: Value, begin: Value, end: Value) -> None:
+                pixel = lanes.product(turn, pixels)
+                pixel = builder.select(builder.icmp_signed("<", pixel, last), pixel, last)
+                begin = lanes.at(begin, lanes.product(pixel, 1 if planar else number))
+                read = _read(lanes, begin, args[5], number if planar else 1, step)
+                place = builder.sub(last, pixel) if mirrored else pixel
                 for i, (mean, factor) in enumerate(zip(less, factors, strict=True)):
                     value = _floats(lanes, read, order[i * LANES :][:LANES])
                     value = lanes.multiply(lanes.subtract(value, mean), factor)
-                    store(value, lanes.at(written, i * LANES))
+                    store(value, lanes.at(end, lanes.product(place, number), i * LANES))
 
-            repeat(lanes, args[7], at)
+            lines(several, lanes.quotient(lanes.sum(args[9], lanes.integer(pixels - 1)), pixels))
 
-        with builder.if_else(args[8]) as (mirrored, straight):
-            with mirrored, builder.if_else(args[9]) as (past, through):
-                with past:
-                    emit(True, lanes.store_past)
-                with through:
-                    emit(True, lanes.store)
-            with straight, builder.if_else(args[9]) as (past, through):
-                with past:
-                    emit(False, lanes.store_past)
-                with through:
-                    emit(False, lanes.store)
+        def one(pixel: Value, begin: Value, end: Value) -> None:
+            mirrored = builder.sub(builder.sub(args[9], lanes.integer(1)), pixel)
+            place = lanes.product(builder.select(args[10], mirrored, pixel), number)
+            for c in range(number):
+                channel = number - 1 - c if backwards else c
+                apart = lanes.product(args[5], channel) if planar else channel
+                at = lanes.product(pixel, 1 if planar else number)
+                value = builder.uitofp(builder.load(lanes.at(begin, at, apart)), _FLOAT)
+                mean, factor = (builder.load(lanes.at(it, c)) for it in (means, scales))
+                value = builder.fmul(builder.fsub(value, mean), factor)
+                builder.store(value, lanes.at(end, place, c))
+
+        is_short = builder.icmp_signed("<", last, lanes.integer(0))
+        with builder.if_else(is_short) as (short, long):
+            with short:
+                lines(one, args[9])
+            with long, builder.if_else(args[10]) as (turned, straight):
+                for mirrored, chosen in ((True, turned), (False, straight)):
+                    with chosen, builder.if_else(args[11]) as (past, through):
+                        with past:
+                            emit(mirrored, lanes.store_past)
+                        with through:
+                            emit(mirrored, lanes.store)
         return context.get_dummy_value()
 
     return signature, generate
+
+
+COPIED: Final = TileFunction(
+    copied_tile, ("channels", "is_planar", "is_reversed", "size"), picture=types.uint8
+)
 
 
 def _order(channels: int, planar: bool, mirrored: bool, backwards: bool, step: int) -> list[int]:
@@ -95,8 +127,9 @@ def _order(channels: int, planar: bool, mirrored: bool, backwards: bool, step: i
     return found
 
 
-def _read(lanes: Lanes, source: Value, plane: Value, planes: int, size: int) -> Value:
-    """The bytes of a step as one vector: `size` from each of the planes."""
+def _read(lanes: Lanes, source: Value, plane: Value, planes: int, step: int) -> Value:
+    """The bytes of a step as one vector: as many from each of the planes."""
+    size = step // planes
     builder, kind = lanes.builder, ir.VectorType(_BYTES, size)
     parts = []
     for i in range(planes):
