@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from knltrain.data.dataset import Dataset
 from knltrain.input.node_data import NodeData, is_held
-from knltrain.launch.job_peers import JobPeers
 from knltrain.launch.node_share import NodeShare
+
+if TYPE_CHECKING:
+    from knltrain.launch.job_peers import JobPeers
 
 
 @final

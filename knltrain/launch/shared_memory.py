@@ -9,19 +9,19 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from knltrain.assembly import build_dataset, network_size, plain_method
-from knltrain.exchange.strategies.node_memory import NodeMemory
 from knltrain.launch.data_cores import told_of_pool
-from knltrain.launch.job_peers import JobPeers
 from knltrain.launch.node_input import NodeInput
 from knltrain.launch.plan import RunPlan
 
 if TYPE_CHECKING:
+    from knltrain.exchange.strategies.node_memory import NodeMemory
     from knltrain.input.batch_ring import BatchRing
+    from knltrain.launch.job_peers import JobPeers
 
 _WORDS_ALONE = 16
 """Values of a vector where MPI holds the weights: workers share words of synchronisation only."""
 
-Placed: TypeAlias = tuple[NodeMemory | None, tuple[str, ...]]
+Placed: TypeAlias = "tuple[NodeMemory | None, tuple[str, ...]]"
 """A node's memory, and notes on where it differs from the configuration."""
 
 
@@ -40,6 +40,8 @@ def shared_memory(plan: RunPlan, job_peers: JobPeers | None) -> Iterator[Placed]
 
 
 def _memory(plan: RunPlan, job_peers: JobPeers | None, open_: ExitStack) -> NodeMemory:
+    from knltrain.exchange.strategies.node_memory import NodeMemory
+
     config, node_share = plan.config, plan.node_share
     method = plain_method(config, plan.workers)
     size = _WORDS_ALONE if method.strategy.is_one_mpi_job else network_size(config)

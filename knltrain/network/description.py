@@ -29,7 +29,7 @@ FORMAT: Final = 1
 
 KINDS: Final[Mapping[str, type[Layer]]] = {
     name: kind
-    for name, kind in vars(kinds).items()
+    for name, kind in ((name, getattr(kinds, name)) for name in kinds.__all__)
     if isinstance(kind, type) and issubclass(kind, Layer) and is_dataclass(kind)
 }
 """The classes of layers by name."""
