@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from affinity.placement.plan import Arena, MemoryPlan, Placement, Plan
     from affinity.placement.request import Need, Request, Reserve
     from affinity.placement.tiles import tiles_of
-    from affinity.process.allocation import Allocation, allocate
     from affinity.process.allowed import AllowedResources, read_allowed
-    from affinity.process.arena import allocate_in, arena
+    from affinity.process.arena import Allocation, allocate, allocate_in, arena
     from affinity.process.binding import allowed_cpus, bind_process, bind_thread
     from affinity.process.escaped_memory import bring_back
     from affinity.process.mapping import place_mapping, touch

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from affinity import terms
 from affinity.cpulist import format_cpulist
 from affinity.errors import TopologyError
-from affinity.machine.description import Description, NodeFacts, Processor, ThreadPlace
-from affinity.machine.kind import Kind
+from affinity.machine.description import Description, Kind, NodeFacts, Processor, ThreadPlace
 from affinity.machine.locality import (
     Locality,
     homes_of_cpus,

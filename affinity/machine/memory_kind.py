@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from affinity import terms
 from affinity.cpulist import format_cpulist
-from affinity.machine.description import Description, NodeFacts
-from affinity.machine.kind import Kind
+from affinity.machine.description import Description, Kind, NodeFacts
 from affinity.machine.locality import Locality
 from affinity.machine.memory_beside_cpus import kind_beside_cpus
 from affinity.machine.memory_without_cpus import kind_without_cpus

@@ -366,7 +366,7 @@ def between_nodes(
     config: RunConfig, node: int, nodes: int, meeting_point: MeetingPoint
 ) -> NodeCollective:
     """The transport that `exchange.between_nodes` names, for the first worker of a node."""
-    from knltrain.worker.synchronisation import MEETING_SECONDS
+    from knltrain.worker.termination import MEETING_SECONDS
 
     limit, named = config.exchange.timeout_seconds, config.exchange.between_nodes
     assert named != "auto"

@@ -145,7 +145,7 @@ def _task(config: RunConfig, team: Team, clocks: Clocks, data_fd: int | None) ->
 def _strategy(config: RunConfig, team: Team, task: _Task, optimizer: Optimizer) -> Strategy:
     from knltrain.exchange.strategies.strategy import strategy_in
     from knltrain.optimizers.layerwise import LayerwiseOptimizer
-    from knltrain.worker.synchronisation import MEETING_SECONDS
+    from knltrain.worker.termination import MEETING_SECONDS
 
     method = build_method(config, team.workers, task.learning_rate)
     if not isinstance(optimizer, LayerwiseOptimizer):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from knltrain.cluster.host_list import MOST_HOSTS, hosts_of
-from knltrain.cluster.plain_number import plain_number
+from knltrain.cluster.variables import plain_number
 from knltrain.errors import ConfigError
 
 OWN_LAUNCHER = "knltrain launch"

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from xxhash import xxh3_128_hexdigest
 
-from affinity.sizes import format_bytes
+from affinity.numbers import format_bytes
 from knltrain.data.packed_format import (
     BLOCK,
     PAGE,

@@ -1,4 +1,7 @@
-"""Files that are there whole or not at all, after a loss of power, too."""
+"""Files that are there whole or not at all, after a loss of power, too.
+
+Some of them a run must have left at its end.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -51,3 +55,7 @@ def sync(path: Path) -> None:
 def reason_of(error: Exception) -> str:
     """Why something could not be written or read, as the system puts it."""
     return getattr(error, "strerror", None) or str(error)
+
+
+CHECKPOINT: Final = "checkpoint"
+RESULT: Final = "result.json"

@@ -9,7 +9,7 @@ from typing import Final, final
 from knltrain.checkpoint.writer import CheckpointWriter
 from knltrain.errors import CheckpointError
 from knltrain.evaluation import Evaluator
-from knltrain.files.essential import CHECKPOINT
+from knltrain.files.durable import CHECKPOINT
 from knltrain.worker.observer import Observer
 from knltrain.worker.state import state_of
 from knltrain.worker.view import WorkerView

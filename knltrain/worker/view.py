@@ -11,8 +11,7 @@ from knltrain.exchange.strategies.strategy import Strategy
 from knltrain.exchange.transports.team import Team
 from knltrain.optimizers.optimizer import Optimizer
 from knltrain.vectors import FloatArray
-from knltrain.worker.synchronisation import Synchronisation
-from knltrain.worker.termination import RunProgress
+from knltrain.worker.termination import RunProgress, Synchronisation
 
 
 class WorkerView(Protocol):

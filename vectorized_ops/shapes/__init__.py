@@ -7,14 +7,12 @@ from vectorized_ops.on_demand import on_demand
 if TYPE_CHECKING:
     from vectorized_ops.shapes.activation import *
     from vectorized_ops.shapes.channels import *
-    from vectorized_ops.shapes.convolution import *
-    from vectorized_ops.shapes.dense import *
     from vectorized_ops.shapes.elementwise import *
     from vectorized_ops.shapes.normalisation import *
     from vectorized_ops.shapes.operation import *
     from vectorized_ops.shapes.pooling import *
     from vectorized_ops.shapes.training import *
-    from vectorized_ops.shapes.windows import *
+    from vectorized_ops.shapes.weighted import *
 
 _NAMES = {
     "activation": (
@@ -26,8 +24,6 @@ _NAMES = {
         "RectifierShape",
     ),
     "channels": ("ChannelScaleShape", "ChannelSelectionShape", "shuffled_channels"),
-    "convolution": ("ConvolutionShape",),
-    "dense": ("DenseShape",),
     "elementwise": (
         "AdditionShape",
         "ChannelProductShape",
@@ -41,7 +37,7 @@ _NAMES = {
         "LocalResponseShape",
         "WithinChannelShape",
     ),
-    "operation": ("FLOAT_BYTES", "Calls", "Cost", "OperationShape", "TimedShape"),
+    "operation": ("FLOAT_BYTES", "Calls", "Cost", "OperationShape", "Pair", "TimedShape"),
     "pooling": (
         "AdaptivePoolingShape",
         "AveragePoolingShape",
@@ -50,7 +46,7 @@ _NAMES = {
         "PoolingShape",
     ),
     "training": ("SgdShape", "SoftmaxCrossEntropyShape"),
-    "windows": ("Pair",),
+    "weighted": ("ConvolutionShape", "DenseShape"),
 }
 
 __all__ = [name for names in _NAMES.values() for name in names]

@@ -1,9 +1,13 @@
-"""The interface of strategies, which the training loop calls at the moments of a step."""
+"""The interface of strategies, which the training loop calls at the moments of a step.
+
+Classes are found by their name in the table of methods.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from importlib import import_module
 from typing import TypeAlias
 
 from knltrain.exchange.strategies.method import Method, StrategyTraits
@@ -98,3 +102,12 @@ def strategy_in(method: Method, team: Team, step_layer: StepLayer | None = None)
 
 def _stays(_step: int, _layer: int, _weights: FloatArray, _gradient: FloatArray) -> None:
     """Take no step."""
+
+
+def strategy_named(name: str) -> type[Strategy]:
+    """Return the class MODULE.CLASS of this package, as "synchronous.SynchronousStrategy"."""
+    module, _, kind = name.partition(".")
+    found: object = getattr(import_module(f"{__package__}.{module}"), kind)
+    assert isinstance(found, type)
+    assert issubclass(found, Strategy)
+    return found

@@ -12,22 +12,18 @@ from vectorized_ops.on_demand import on_demand
 if TYPE_CHECKING:
     from knltrain.network.layers.activation import *
     from knltrain.network.layers.channels import *
-    from knltrain.network.layers.convolution import *
-    from knltrain.network.layers.dense import *
     from knltrain.network.layers.layer import *
     from knltrain.network.layers.merging import *
     from knltrain.network.layers.normalisation import *
     from knltrain.network.layers.padding import *
     from knltrain.network.layers.parameter import *
     from knltrain.network.layers.pooling import *
-    from knltrain.network.layers.window import *
+    from knltrain.network.layers.weighted import *
 
 _NAMES = {
     "activation": ("Activation", "Affine", "Dropout", "PReLU", "ReLU", "StochasticDepth"),
     "channels": ("ChannelScale", "ChannelShuffle", "ChannelSlice"),
-    "convolution": ("Convolution",),
-    "dense": ("Dense", "Flatten"),
-    "layer": ("IMAGES", "Layer"),
+    "layer": ("Extent", "IMAGES", "Layer", "Pair", "Window"),
     "merging": ("Addition", "ChannelProduct", "Concatenation"),
     "normalisation": (
         "BatchNormalisation",
@@ -44,7 +40,7 @@ _NAMES = {
         "MaxPooling",
         "Pooling",
     ),
-    "window": ("Extent", "Pair", "Window"),
+    "weighted": ("Convolution", "Dense", "Flatten"),
 }
 
 __all__ = [name for names in _NAMES.values() for name in names]

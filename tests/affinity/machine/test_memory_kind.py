@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from affinity.machine.description import Description, ToldKind
-from affinity.machine.kind import Kind
+from affinity.machine.description import Description, Kind, ToldKind
 from affinity.machine.locality import locality
 from affinity.machine.memory_kind import memory_kinds, unknown_hbm
 from affinity.machine.processors import identify

@@ -1,3 +1,5 @@
+"""x"""
+
 from __future__ import annotations
 
 import contextlib
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knltrain.communication.rendezvous.control_message import (
+from knltrain.communication.control_message import (
     DEEPEST,
     LONGEST_BYTES,
     MessageError,

@@ -1,4 +1,4 @@
-"""Convolutions; pairs are (y, x)."""
+"""Operations with weights: convolutions, whose pairs are (y, x), and dense layers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from vectorized_ops.shapes.operation import (
     FLOAT_BYTES,
     Calls,
     Cost,
+    Pair,
     TimedShape,
     by,
+    check_least,
+    positions,
 )
-from vectorized_ops.shapes.windows import Pair, check_least, positions
 
-__all__ = ["ConvolutionShape"]
+__all__ = ["ConvolutionShape", "DenseShape"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +123,34 @@ class ConvolutionShape(TimedShape):
     def _extent(self, axis: int) -> int:
         """Pixels from the first tap of the kernel to its last, both included."""
         return (self.kernel[axis] - 1) * self.dilation[axis] + 1
+
+
+@dataclass(frozen=True, slots=True)
+class DenseShape(TimedShape):
+    """A dense layer of `units` outputs for `images` vectors of `inputs` values."""
+
+    kind: ClassVar[str] = "dense"
+    is_product: ClassVar[bool] = True
+
+    images: int
+    inputs: int
+    units: int
+
+    @property
+    def costs(self) -> Mapping[str, Cost]:
+        """Any direction: 2 N I O operations; inputs, weights and outputs once."""
+        moved = self.inputs * self.units + self.images * (self.inputs + self.units)
+        cost = Cost(2 * self.images * self.inputs * self.units, FLOAT_BYTES * moved)
+        return dict.fromkeys(("forward", "backward_data", "backward_weights"), cost)
+
+    def calls(self, operations: Operations) -> Calls | None:
+        """See `TimedShape.calls`."""
+        from vectorized_ops.shapes.arrays import operand, weighted_calls
+
+        values = operand(operations, (self.images, self.inputs))
+        out = operand(operations, (self.images, self.units))
+        made = operations.dense(self.images, self.inputs, self.units)
+        return weighted_calls(made, values, out, (self.units, self.inputs), self.units)
+
+    def __str__(self) -> str:
+        return f"{self.inputs} -> {self.units}"

@@ -1,3 +1,5 @@
+"""x"""
+
 from __future__ import annotations
 
 from typing import Any
@@ -8,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vectorized_ops.errors import OperationError
-from vectorized_ops.shapes import ConvolutionShape, Cost
+from vectorized_ops.shapes import ConvolutionShape, Cost, DenseShape
 
 SIDES = st.tuples(st.integers(1, 12), st.integers(1, 12))
 STEPS = st.tuples(st.integers(1, 4), st.integers(1, 4))
@@ -79,3 +81,10 @@ def test_impossible_convolutions_are_refused(change: dict[str, Any], message: st
     ConvolutionShape(**CONVOLUTION)
     with pytest.raises(OperationError, match=message):
         ConvolutionShape(**CONVOLUTION | change)
+
+
+def test_each_direction_is_a_product_of_matrices() -> None:
+    shape = DenseShape(2, 3, 5)
+    cost = Cost(60, 4 * (6 + 15 + 10))
+    assert shape.costs == dict.fromkeys(("forward", "backward_data", "backward_weights"), cost)
+    assert str(shape) == "3 -> 5"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from knltrain.errors import NetworkError
-from knltrain.network.layers import CAFFE_BIAS, Convolution, Initial, Shape
+from knltrain.network.layers import CAFFE_BIAS, Convolution, Dense, Flatten, Initial, Shape
+from vectorized_ops.shapes import CopyShape, DenseShape
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_flops_count_a_multiply_add_as_two(
     assert layer.operation(3, (input_shape,)).outputs == (3, *layer.output_shape((input_shape,)))
 
 
-def test_choices_for_training_reach_the_parameters() -> None:
+def test_choices_for_training_reach_the_parameters_of_convolutions() -> None:
     layer = Convolution(
         "c", 4, 3, initialiser="gaussian:0.5", bias_value=0.1, bias_multipliers=CAFFE_BIAS
     )
@@ -97,3 +98,43 @@ def test_groups_that_do_not_divide_the_channels_are_refused(filters: int, channe
 def test_choice_out_of_range_names_layer_and_choice(build: object, message: str) -> None:
     with pytest.raises(NetworkError, match=message):
         build()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("input_shape", [(4, 4, 50), (800,)])
+def test_map_and_vector_of_the_same_size_cost_the_same(input_shape: Shape) -> None:
+    layer = Dense("d", 10)
+    assert layer.output_shape((input_shape,)) == (10,)
+    assert layer.operation(3, (input_shape,)) == DenseShape(3, 800, 10)
+    assert [(spec.name, spec.shape) for spec in layer.parameters((input_shape,))] == [
+        ("d.weights", (10, 800)),
+        ("d.bias", (10,)),
+    ]
+
+
+def test_choices_for_training_reach_the_parameters_of_dense_layers() -> None:
+    layer = Dense(
+        "d",
+        4,
+        initialiser="gaussian:0.5",
+        bias_value=0.1,
+        weights_multipliers=CAFFE_BIAS,
+    )
+    weights, bias = layer.parameters(((5,),))
+    assert (weights.initial, bias.initial) == (Initial("normal", 0.5), Initial("constant", 0.1))
+    assert (weights.learning_rate_multiplier, bias.learning_rate_multiplier) == (2, 1)
+
+
+def test_bias_can_be_left_out() -> None:
+    assert [spec.role for spec in Dense("d", 4, bias=False).parameters(((5,),))] == ["weights"]
+
+
+def test_numbers_out_of_range_are_refused() -> None:
+    with pytest.raises(NetworkError, match="layer 'd': units = 0, expected at least 1"):
+        Dense("d", 0)
+    with pytest.raises(NetworkError, match="layer 'd': unknown initialiser ''"):
+        Dense("d", 1, initialiser="")
+
+
+def test_flattened_map_has_all_its_values() -> None:
+    assert Flatten("f").output_shape(((4, 5, 3),)) == (60,)
+    assert Flatten("f").operation(2, ((4, 5, 3),)) == CopyShape((2, 4, 5, 3))
