@@ -16,10 +16,9 @@ from affinity.machine.locality import (
     nodes_with_cpus,
     shared_cpus,
 )
-from affinity.machine.memory_kind import memory_kinds, unknown_hbm
+from affinity.machine.memory_kind import HbmWord, memory_kinds, unknown_hbm
 from affinity.machine.modes import conclude_modes
 from affinity.machine.processors import Identity, identify, only_hbm
-from affinity.machine.user_override import HbmWord
 from affinity.topology import Core, NumaNode, SideCache, Topology
 
 ISA_FLAGS = (

@@ -15,9 +15,8 @@ from affinity.numbers import format_bytes
 from affinity.placement.fitting import Filling
 from affinity.placement.memories import Memories
 from affinity.placement.memory import Aim, aim, forbidden
-from affinity.placement.plan import MemoryPlan, Placement
+from affinity.placement.plan import MemoryPlan, Placement, Request, WantedKind
 from affinity.placement.policies import beyond_limit, check_strict, reclaiming, spill_notes
-from affinity.placement.request import Request, WantedKind
 from affinity.placement.wording import named, numbered
 
 

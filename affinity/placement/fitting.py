@@ -10,8 +10,7 @@ from typing import TypeAlias
 from affinity.numbers import format_bytes
 from affinity.placement.memories import Memories
 from affinity.placement.memory import Aim, Part
-from affinity.placement.plan import Placement
-from affinity.placement.request import Request
+from affinity.placement.plan import Placement, Request
 from affinity.placement.wording import counted, listed, named
 
 

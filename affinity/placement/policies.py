@@ -18,8 +18,7 @@ from affinity.errors import PlacementError
 from affinity.numbers import format_bytes
 from affinity.placement.memories import Memories
 from affinity.placement.memory import Aim, Part
-from affinity.placement.plan import MemoryPlan, Placement
-from affinity.placement.request import Need
+from affinity.placement.plan import MemoryPlan, Need, Placement
 from affinity.placement.wording import by_whom, counted, named, numbered
 
 if TYPE_CHECKING:

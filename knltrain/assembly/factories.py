@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from knltrain.optimizers.adamw import AdamWKernel
     from knltrain.optimizers.adaptive import AdaptiveKernels
     from knltrain.optimizers.lars import LARSKernel
-    from knltrain.optimizers.layerwise import SingleProcessReducer
+    from knltrain.optimizers.optimizer import SingleProcessReducer
     from knltrain.optimizers.sgd import SGDKernel
     from knltrain.vectors import FloatArray
 

@@ -103,7 +103,7 @@ def _over_link(context: MethodContext, rule: ExchangeRule) -> ExchangeRule:
 
 def doubts_about(config: RunConfig, workers: int) -> tuple[str, ...]:
     """Warnings about settings of the method that may not be stable: one sentence for each."""
-    from knltrain.exchange.rules.stability import downpour_doubts, elastic_doubts
+    from knltrain.exchange.rules.rule import downpour_doubts, elastic_doubts
 
     facts = METHODS[config.exchange.method]
     size = group_size_of(config, workers) if "group_size" in facts.reads else None

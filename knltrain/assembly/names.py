@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 from knltrain.assembly import factories, optimizers
 from knltrain.assembly.factories import DECODING_KEYS, DataSource, Kernels
-from knltrain.assembly.fitting import fitted_data, fitted_network
 from knltrain.assembly.methods import build, strategy_of
 from knltrain.assembly.preprocessing import dataset_of
+from knltrain.assembly.resolve import fitted_data, fitted_network
 from knltrain.assembly.rules import MethodContext
 from knltrain.config import DataConfig, RunConfig
 from knltrain.config.methods import METHODS
 from knltrain.errors import ConfigError, unknown_name
 from knltrain.network.layers import Multipliers
 from knltrain.network.network import Network
-from knltrain.network.parameter_settings import ParameterSetting
+from knltrain.network.parameter_groups import ParameterSetting
 from knltrain.network.zoo.networks import NETWORKS
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from affinity.numbers import format_bytes
-from affinity.process.available import available_bytes
+from affinity.process.cgroup import available_bytes
 from knltrain.errors import DataError
 
 

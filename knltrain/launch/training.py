@@ -26,7 +26,6 @@ from knltrain.exchange.transports.request_board import RequestBoard
 from knltrain.launch.failure import Failure
 from knltrain.launch.listener import Listener
 from knltrain.launch.module_import import module_import
-from knltrain.launch.node_input import NodeInput
 from knltrain.launch.node_share import NodeShare, expected_node_share
 from knltrain.launch.orders import Orders, start_pool, start_worker
 from knltrain.launch.plan import RunPlan, plan_run
@@ -44,7 +43,7 @@ from knltrain.launch.run_folder import (
     write_network,
     write_preprocessing,
 )
-from knltrain.launch.shared_memory import Shared, shared_by_workers
+from knltrain.launch.shared_memory import NodeInput, Shared, shared_by_workers
 from knltrain.launch.signals import SignalPipe, check_main_thread
 from knltrain.launch.supervisor import Supervisor
 

@@ -18,9 +18,9 @@ from knltrain.optimizers.optimizer import Optimizer
 from knltrain.vectors import FloatArray
 from knltrain.worker.observer import Observer, RunResult, result_of
 from knltrain.worker.requests import NoRequests, Requests
-from knltrain.worker.state import restore
 from knltrain.worker.step import TrainingStep
 from knltrain.worker.termination import RunProgress, Synchronisation, Termination
+from knltrain.worker.view import restore
 
 
 @final

@@ -12,7 +12,7 @@ from affinity.cli.phrases import parse_bytes
 from affinity.cpulist import format_cpulist, parse_cpulist
 from affinity.errors import AffinityError, PlacementError
 from affinity.numbers import whole_number
-from affinity.placement.request import (
+from affinity.placement.plan import (
     MemoryPolicy,
     Need,
     Request,

@@ -18,10 +18,9 @@ from collections.abc import Callable
 from typing import Any, Final, final
 
 from knltrain.backends.cpu import stages
-from knltrain.backends.cpu.memory import Buffer, Place
+from knltrain.backends.cpu.memory import Buffer, Place, Tensor
 from knltrain.backends.cpu.stages import Stage
 from knltrain.backends.cpu.takers import Takers
-from knltrain.backends.cpu.tensor import Tensor
 from knltrain.errors import NetworkError
 from knltrain.network import layers
 from knltrain.network.layers import IMAGES, Layer, Shape

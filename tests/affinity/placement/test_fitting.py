@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from affinity.placement.fitting import Demand, fill, portions
 from affinity.placement.place import place_workers
-from affinity.placement.request import Need, Request
+from affinity.placement.plan import Need, Request
 from affinity.process.allowed import AllowedResources
 from affinity.topology import Topology
 

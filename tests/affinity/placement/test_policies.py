@@ -9,8 +9,8 @@ import pytest
 
 from affinity.errors import PlacementError
 from affinity.placement.place import place_workers
+from affinity.placement.plan import Need, Request
 from affinity.placement.policies import beyond_limit
-from affinity.placement.request import Need, Request
 from affinity.process.allowed import AllowedResources
 from affinity.topology import Topology
 

@@ -6,11 +6,12 @@ import inspect
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import knltrain.exchange
 from knltrain.config.methods import METHODS
-from knltrain.exchange.rules.averaging import ModelAveraging
+from knltrain.exchange.rules.averaging import GradientMean, ModelAveraging
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.strategies.asynchronous import AsynchronousStrategy, OverlappedPushStrategy
 from knltrain.exchange.strategies.method import Method
@@ -21,6 +22,7 @@ from knltrain.exchange.strategies.streaming import StreamingStrategy
 from knltrain.exchange.strategies.synchronous import MasterStrategy, SynchronousStrategy
 from knltrain.exchange.transports.loopback import Loopback
 from vectorized_ops.reference import elastic
+from vectorized_ops.reference.elastic import synchronous_average
 
 PULL = EASGD(0.3, elastic)
 MEAN = ModelAveraging(1, elastic.synchronous_average)
@@ -88,3 +90,24 @@ def _classes() -> set[type]:
             if inspect.isclass(each) and each.__module__ == module.__name__
         }
     return found
+
+
+RULES = (ModelAveraging(1, synchronous_average), GradientMean(1, synchronous_average))
+START = np.arange(4, dtype=np.float32)
+
+
+def test_the_vector_that_a_method_moves_is_the_transports_own() -> None:
+    for rule in RULES:
+        transport = Loopback(4)
+        part = strategy_in(Method("m", rule, SynchronousStrategy), transport)
+        moved, other = part.parameters, part.gradient
+        if rule.moves == "gradient":
+            moved, other = other, moved
+        assert moved is transport.local
+        assert other is not transport.local
+        assert part.model is (transport.center if rule.moves == "parameters" else part.parameters)
+        part.start_from(START)
+        assert part.parameters.tolist() == part.model.tolist() == START.tolist()
+        assert part.state() == {}
+        part.close()
+        assert part.parameters.size == part.gradient.size == part.model.size == 0

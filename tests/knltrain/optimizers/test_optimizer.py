@@ -11,7 +11,7 @@ import pytest
 from knltrain.network.layer_slices import layer_parts
 from knltrain.network.parameter_groups import parameter_groups_within
 from knltrain.network.zoo.lenet import lenet
-from knltrain.optimizers.layerwise import LayerwiseOptimizer, OptimizerPlaceholder
+from knltrain.optimizers.optimizer import LayerwiseOptimizer, OptimizerPlaceholder
 from knltrain.optimizers.sgd import SGD
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.numba import sgd as numba_sgd
