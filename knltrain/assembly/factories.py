@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from knltrain.optimizers.adamw import AdamWKernel
     from knltrain.optimizers.adaptive import AdaptiveKernels
     from knltrain.optimizers.lars import LARSKernel
-    from knltrain.optimizers.optimizer import SingleProcessReducer
+    from knltrain.optimizers.optimizer import Optimizer, SingleProcessReducer
     from knltrain.optimizers.sgd import SGDKernel
     from knltrain.vectors import FloatArray
 
@@ -360,6 +360,16 @@ def numba_kernels() -> Kernels:
 def reference_kernels() -> Kernels:
     """Kernels in plain NumPy."""
     return Kernels("reference")
+
+
+def optimizer(name: str) -> Callable[[RunConfig, Network, Kernels], Optimizer]:
+    """An optimizer, by the function of this name in `knltrain.assembly.optimizers`."""
+
+    def build(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
+        made = getattr(import_module("knltrain.assembly.optimizers"), name)
+        return cast("Optimizer", made(config, network, kernels))
+
+    return build
 
 
 def between_nodes(
