@@ -1,8 +1,7 @@
 """The plan's memory: lifetimes of arrays, their offsets in one arena, and the tensors made of them.
 
 Every array of a step has a first and a last moment of use. Arrays whose lifetimes do not overlap
-may share memory, so the arena is about as large as what is alive at the busiest moment. A tensor
-lies between stages: values forward, gradients backward.
+may share memory, so the arena is about as large as what is alive at the busiest moment.
 """
 
 from __future__ import annotations
