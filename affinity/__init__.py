@@ -26,15 +26,13 @@ if TYPE_CHECKING:
         TopologyError,
     )
     from affinity.exec import pinned_command, worker_command
+    from affinity.machine.memory_kind import HbmWord, parse_hbm
     from affinity.machine.read import read_machine, read_topology
-    from affinity.machine.user_override import HbmWord, parse_hbm
     from affinity.placement.place import physical_cores, place_workers
-    from affinity.placement.plan import Arena, MemoryPlan, Placement, Plan
-    from affinity.placement.request import Need, Request, Reserve
+    from affinity.placement.plan import Arena, MemoryPlan, Need, Placement, Plan, Request, Reserve
     from affinity.placement.tiles import tiles_of
-    from affinity.process.allocation import Allocation, allocate
     from affinity.process.allowed import AllowedResources, read_allowed
-    from affinity.process.arena import allocate_in, arena
+    from affinity.process.arena import Allocation, allocate, allocate_in, arena
     from affinity.process.binding import allowed_cpus, bind_process, bind_thread
     from affinity.process.escaped_memory import bring_back
     from affinity.process.mapping import place_mapping, touch
@@ -63,13 +61,13 @@ _MODULE_OF = {
     ),
     **dict.fromkeys(("pinned_command", "worker_command"), "exec"),
     **dict.fromkeys(("read_machine", "read_topology"), "machine.read"),
-    **dict.fromkeys(("HbmWord", "parse_hbm"), "machine.user_override"),
+    **dict.fromkeys(("HbmWord", "parse_hbm"), "machine.memory_kind"),
     **dict.fromkeys(("physical_cores", "place_workers"), "placement.place"),
     **dict.fromkeys(("OptionNames", "options_named"), "terms"),
     **dict.fromkeys(("Arena", "MemoryPlan", "Placement", "Plan"), "placement.plan"),
-    **dict.fromkeys(("Need", "Request", "Reserve"), "placement.request"),
+    **dict.fromkeys(("Need", "Request", "Reserve"), "placement.plan"),
     "tiles_of": "placement.tiles",
-    **dict.fromkeys(("Allocation", "allocate"), "process.allocation"),
+    **dict.fromkeys(("Allocation", "allocate"), "process.arena"),
     **dict.fromkeys(("AllowedResources", "read_allowed"), "process.allowed"),
     **dict.fromkeys(("allocate_in", "arena"), "process.arena"),
     **dict.fromkeys(("allowed_cpus", "bind_process", "bind_thread"), "process.binding"),

@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 import numpy.typing as npt
 
 from knltrain.backends.backend import Backend
-from knltrain.backends.crops import CropMeans
 from knltrain.backends.loss import classes_of, told_right
 from knltrain.data.dataset import Batch, LabelledImages
 from knltrain.data.source import LabelArray, Rows
 from knltrain.errors import NonFiniteLoss
 from knltrain.exchange.transports.team import Team
 from knltrain.vectors import FloatArray
+
+if TYPE_CHECKING:
+    from knltrain.backends.crops import CropMeans
 
 MOST_CONFUSED: Final = 100
 """Classes up to which a confusion matrix is made; for more only each class's right images count."""
@@ -96,7 +98,11 @@ class Evaluator:
         self._backend = backend
         self._team = team
         self._chunk = Batch.allocate(batch, images.image_shape, images.label_shape)
-        self._crops = CropMeans(crops, backend, batch, classes) if crops else None
+        self._crops: CropMeans | None = None
+        if crops:
+            from knltrain.backends.crops import CropMeans
+
+            self._crops = CropMeans(crops, backend, batch, classes)
 
     def evaluate(self, parameters: FloatArray, step: int, by_class: bool = False) -> Evaluation:
         """Evaluate the model after `step` steps, (n,) float32; every worker gets the same answer.

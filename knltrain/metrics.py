@@ -15,8 +15,7 @@ from typing import Any, final
 
 from knltrain.clocks import Clocks
 from knltrain.errors import RunFolderError
-from knltrain.files.durable import reason_of, write_whole
-from knltrain.files.patient import PatientFile
+from knltrain.files.durable import PatientFile, reason_of, write_whole
 
 SECONDS_BETWEEN_RECORDS = 0.2
 """Five records a second at most: one costs less than a millisecond, so the log stays below 1 %."""

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from affinity.errors import PlacementError
 from affinity.placement.place import physical_cores, place_workers
-from affinity.placement.plan import Plan
-from affinity.placement.request import Request
+from affinity.placement.plan import Plan, Request
 from affinity.process.allowed import AllowedResources
 from affinity.topology import Topology
 

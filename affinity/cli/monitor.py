@@ -10,9 +10,9 @@ from affinity.cli.layout import bullets, table
 from affinity.cli.observation import Sight, look_at
 from affinity.cli.phrases import memory_names
 from affinity.cpulist import format_cpulist
+from affinity.numbers import format_bytes
 from affinity.placement.plan import Plan
 from affinity.process.other_process import session_members
-from affinity.sizes import format_bytes
 from affinity.topology import Topology
 
 FIRST_LOOK_SECONDS = 0.5

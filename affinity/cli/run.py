@@ -18,11 +18,11 @@ from affinity.cli.subreaper import in_keeper
 from affinity.cpulist import format_cpulist
 from affinity.errors import AffinityError, PlacementError
 from affinity.exec import worker_command
+from affinity.numbers import whole_number
 from affinity.placement.plan import Placement, Plan
 from affinity.placement.wording import counted, numbered
 from affinity.process.thread_environment import placement_environment
 from affinity.topology import Topology
-from affinity.whole_number import whole_number
 
 LOCAL_RANK_VARIABLES = (
     "SLURM_LOCALID",

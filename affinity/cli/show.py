@@ -8,9 +8,9 @@ from affinity.cli.layout import bullets, columns, page, paragraph, section, told
 from affinity.cli.phrases import kind_word, machine_name
 from affinity.cli.tree import machine_tree
 from affinity.cpulist import format_cpulist
+from affinity.numbers import format_bytes
 from affinity.placement.wording import counted, listed
 from affinity.process.allowed import AllowedResources
-from affinity.sizes import format_bytes
 from affinity.topology import Core, NumaNode, Topology
 
 

@@ -8,9 +8,9 @@ from affinity.cli.core_map import core_map
 from affinity.cli.layout import bullets, page, section, table, told_of
 from affinity.cli.phrases import machine_name, memory_names
 from affinity.cpulist import format_cpulist
+from affinity.numbers import format_bytes
 from affinity.placement.plan import Arena, MemoryPlan, Placement, Plan
 from affinity.placement.wording import counted
-from affinity.sizes import format_bytes
 from affinity.topology import Topology
 
 _POLICIES = {

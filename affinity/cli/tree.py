@@ -11,8 +11,8 @@ from affinity.cli.homes import Home, homes, shared_memories
 from affinity.cli.layout import columns
 from affinity.cli.phrases import format_rate, kind_word
 from affinity.cpulist import format_cpulist
+from affinity.numbers import format_bytes
 from affinity.placement.wording import counted
-from affinity.sizes import format_bytes
 from affinity.topology import NumaNode, Topology
 
 _INDEXING = {"direct": " (direct-mapped)", "indexed": " (complex indexing)"}

@@ -21,7 +21,7 @@ from affinity.cpulist import format_cpulist
 from affinity.errors import TopologyError
 from affinity.machine.hwloc_xml import NO_CORES, describe_hwloc_xml
 from affinity.machine.inference import conclude
-from affinity.sizes import format_bytes
+from affinity.numbers import format_bytes
 from affinity.topology import NumaNode, Topology
 
 SAME_SIZE = 0.01

@@ -11,7 +11,7 @@ from typing import NamedTuple, final
 
 from affinity.cpulist import members_of, parse_cpulist
 from affinity.errors import AffinityError, TopologyError
-from affinity.whole_number import whole_number
+from affinity.numbers import whole_number
 
 CPUINFO = "proc/cpuinfo"
 

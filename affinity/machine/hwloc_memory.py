@@ -16,7 +16,7 @@ from affinity.machine.hwloc_figures import Performance, read_distances, read_per
 from affinity.machine.hwloc_objects import HwlocObject, all_members
 from affinity.machine.processors import identify
 from affinity.machine.xml_tree import XmlElement, whole_number
-from affinity.sizes import format_bytes
+from affinity.numbers import format_bytes
 from affinity.topology import MemoryKind, SideCache
 
 _KINDS: dict[str, MemoryKind] = {

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from affinity import terms
 from affinity.cpulist import format_cpulist
 from affinity.errors import TopologyError
-from affinity.machine.description import Description, NodeFacts, Processor, ThreadPlace
-from affinity.machine.kind import Kind
+from affinity.machine.description import Description, Kind, NodeFacts, Processor, ThreadPlace
 from affinity.machine.locality import (
     Locality,
     homes_of_cpus,
@@ -17,10 +16,9 @@ from affinity.machine.locality import (
     nodes_with_cpus,
     shared_cpus,
 )
-from affinity.machine.memory_kind import memory_kinds, unknown_hbm
+from affinity.machine.memory_kind import HbmWord, memory_kinds, unknown_hbm
 from affinity.machine.modes import conclude_modes
 from affinity.machine.processors import Identity, identify, only_hbm
-from affinity.machine.user_override import HbmWord
 from affinity.topology import Core, NumaNode, SideCache, Topology
 
 ISA_FLAGS = (

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from affinity.cpulist import format_cpulist
-from affinity.machine.description import Description, KnightsFirmware
-from affinity.machine.kind import Kind
+from affinity.machine.description import Description, Kind, KnightsFirmware
 from affinity.machine.processors import KNIGHTS_MCDRAM_BYTES
-from affinity.sizes import format_bytes
+from affinity.numbers import format_bytes
 from affinity.topology import Modes, SideCache
 
 _CLUSTERS = {

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from affinity.cpulist import format_cpulist
-from affinity.machine.description import Description, NodeFacts
-from affinity.machine.kind import HBM_RATIO, Kind, format_ratio
+from affinity.machine.description import HBM_RATIO, Description, Kind, NodeFacts, format_ratio
 from affinity.machine.processors import (
     XEON_MAX_HBM_BYTES,
     Identity,
@@ -12,7 +11,7 @@ from affinity.machine.processors import (
     only_hbm,
     takes_optane,
 )
-from affinity.sizes import format_bytes
+from affinity.numbers import format_bytes
 
 
 def kind_beside_cpus(

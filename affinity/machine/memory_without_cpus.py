@@ -20,11 +20,10 @@ from dataclasses import replace
 
 from affinity import terms
 from affinity.cpulist import format_cpulist
-from affinity.machine.description import Description, NodeFacts
-from affinity.machine.kind import HBM_RATIO, Kind, format_ratio
+from affinity.machine.description import HBM_RATIO, Description, Kind, NodeFacts, format_ratio
 from affinity.machine.locality import Locality, distances_from, locality, nodes_with_cpus
 from affinity.machine.processors import KNIGHTS_MCDRAM_BYTES, XEON_MAX_HBM_BYTES, Identity
-from affinity.sizes import format_bytes
+from affinity.numbers import format_bytes
 
 FASTER_RATIO = 1.5
 """Between this and HBM_RATIO it is if nothing speaks against it.

@@ -7,15 +7,13 @@ from collections.abc import Mapping
 
 from affinity import terms
 from affinity.cpulist import format_cpulist
-from affinity.machine.description import Description
+from affinity.machine.description import Description, Kind
 from affinity.machine.distance_tables import SNC_CLUSTERS
-from affinity.machine.kind import Kind
-from affinity.machine.knights_modes import knights_modes
 from affinity.machine.locality import shared_cpus
 from affinity.machine.memory_beside_cpus import offline_hbm
 from affinity.machine.memory_kind import may_be_hbm
 from affinity.machine.processors import Identity, is_virtual, takes_optane, vendor_of
-from affinity.sizes import format_bytes
+from affinity.numbers import format_bytes
 from affinity.topology import MemoryKind, Modes, SideCache
 
 _NAMES: dict[MemoryKind, str] = {
@@ -36,6 +34,8 @@ def conclude_modes(
     The caches are those that the source tells, and on a Xeon Phi those that follow from its mode.
     """
     if identity.family == "knights":
+        from affinity.machine.knights_modes import knights_modes
+
         return knights_modes(description, kinds)
     cluster, cluster_evidence = _cluster(description, identity)
     memory, memory_evidence = _memory(description, identity, kinds)

@@ -15,7 +15,7 @@ from affinity.cpulist import format_cpulist, parse_cpulist
 from affinity.errors import AffinityError, TopologyError
 from affinity.machine.description import Description, NodeFacts, Processor
 from affinity.machine.numactl_cores import CoreWords, place_threads, tiles_of_knights
-from affinity.whole_number import whole_number
+from affinity.numbers import whole_number
 
 _PROMPT = re.compile(
     r"^.*[$%>#]\s*(sudo )?(numactl|lscpu)\b"

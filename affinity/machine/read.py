@@ -16,8 +16,8 @@ from affinity.machine.captor import note_captor
 from affinity.machine.description import Description
 from affinity.machine.files import MAX_BYTES, FolderFiles, MachineFiles, bounded, only_machine
 from affinity.machine.inference import conclude
+from affinity.machine.memory_kind import HbmWord, hbm_from_environment
 from affinity.machine.sysfs import describe_sysfs
-from affinity.machine.user_override import HbmWord, hbm_from_environment
 from affinity.process.binding import allowed_cpus
 from affinity.topology import Topology
 

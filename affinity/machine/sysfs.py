@@ -26,8 +26,8 @@ from affinity.machine.smbios import add_firmware
 from affinity.machine.sysfs_cpus import CPUS, read_cpus_and_cores
 from affinity.machine.sysfs_devices import add_devices
 from affinity.machine.sysfs_memory import add_memory
+from affinity.numbers import whole_number
 from affinity.topology import Cache, CacheKind
-from affinity.whole_number import whole_number
 
 _CACHE_KINDS: dict[str, CacheKind] = {
     "Data": "data",

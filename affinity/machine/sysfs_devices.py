@@ -6,7 +6,7 @@ import re
 
 from affinity.machine.description import Description, ToldKind
 from affinity.machine.files import MachineFiles, read_int
-from affinity.sizes import format_bytes
+from affinity.numbers import format_bytes
 
 DAX = "sys/bus/dax"
 GPUS = "proc/driver/nvidia/gpus"

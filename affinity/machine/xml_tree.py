@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from xml.parsers import expat
 
 from affinity.errors import TopologyError
-from affinity.whole_number import whole_number as of_digits
+from affinity.numbers import whole_number as of_digits
 
 _MORE_AFTER_END = expat.errors.codes[expat.errors.XML_ERROR_JUNK_AFTER_DOC_ELEMENT]
 

@@ -11,15 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from affinity import terms
+from affinity.numbers import format_bytes
 from affinity.placement.fitting import Filling
 from affinity.placement.memories import Memories
 from affinity.placement.memory import Aim, aim, forbidden
-from affinity.placement.plan import MemoryPlan, Placement
-from affinity.placement.request import Request, WantedKind
-from affinity.placement.spilling import spill_notes
-from affinity.placement.strict import beyond_limit, check_strict, reclaiming
+from affinity.placement.plan import MemoryPlan, Placement, Request, WantedKind
+from affinity.placement.policies import beyond_limit, check_strict, reclaiming, spill_notes
 from affinity.placement.wording import named, numbered
-from affinity.sizes import format_bytes
 
 
 def plan_memory(

@@ -9,7 +9,7 @@ from typing import get_args
 
 from affinity import terms
 from affinity.errors import PlacementError
-from affinity.placement.request import MemoryPolicy, Request, Strategy, Unit, WantedKind
+from affinity.placement.plan import MemoryPolicy, Request, Strategy, Unit, WantedKind
 from affinity.placement.wording import counted
 
 

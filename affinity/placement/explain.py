@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from affinity.placement.plan import Placement
-from affinity.placement.request import Request
+from affinity.placement.plan import Placement, Request
 from affinity.placement.sharing import ALIGNED_SHARE
 from affinity.placement.tiles import Tile
 from affinity.placement.wording import by_whom, counted, listed, numbered

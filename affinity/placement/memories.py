@@ -12,8 +12,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from affinity.errors import PlacementError
-from affinity.placement.plan import KernelMode
-from affinity.placement.request import WantedKind
+from affinity.placement.plan import KernelMode, WantedKind
 from affinity.placement.wording import by_whom, numbered
 from affinity.topology import NumaNode, Topology
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from affinity import terms
 from affinity.errors import PlacementError
 from affinity.placement.memories import Memories
-from affinity.placement.plan import Arena, KernelMode, MemoryPlan
-from affinity.placement.request import Need, Request, WantedKind
+from affinity.placement.plan import Arena, KernelMode, MemoryPlan, Need, Request, WantedKind
 from affinity.placement.wording import by_whom, named, numbered
 
 

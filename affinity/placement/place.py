@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 from affinity.cpulist import format_cpulist
 from affinity.errors import PlacementError, TooManyWorkers
 from affinity.placement.budget import plan_memory
-from affinity.placement.by_hand import cores_by_hand, notes_by_hand
 from affinity.placement.checks import check_request
 from affinity.placement.explain import UNIT_WORDS, Explainer, plan_notes
 from affinity.placement.memories import Memories
-from affinity.placement.plan import Plan
-from affinity.placement.request import Request
+from affinity.placement.plan import Plan, Request
 from affinity.placement.reserving import kept_for_system, seat
 from affinity.placement.sharing import Group, pack, share
 from affinity.placement.tiles import Tile, has_cache, narrowed, single, tiles_of
@@ -81,6 +79,8 @@ class _Placer:
         idle = sorted(cpus.difference(self.kept, *(worker.all_cpus for worker in workers)))
         notes = plan_notes(self.topology, self.allowed, self.request, workers, idle)
         if self.request.cpus:
+            from affinity.placement.by_hand import notes_by_hand
+
             notes += notes_by_hand(self.topology, self.allowed_cores, groups)
         os_cpus = tuple(sorted(self.kept.intersection(cpus)))
         return Plan(workers, os_cpus, tuple(idle), (*notes, *memory_notes))
@@ -88,6 +88,8 @@ class _Placer:
     def _groups(self) -> list[tuple[Core, ...]]:
         """The cores of each worker, helpers included."""
         if self.request.cpus:
+            from affinity.placement.by_hand import cores_by_hand
+
             return cores_by_hand(self.topology, self.allowed, self.kept, self.request.cpus)
         if not self.cores:
             raise PlacementError(

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from affinity.cpulist import format_cpulist
 from affinity.errors import PlacementError
-from affinity.placement.plan import Placement
-from affinity.placement.request import Request, Reserve
+from affinity.placement.plan import Placement, Request, Reserve
 from affinity.placement.tiles import tiles_of, uncut
 from affinity.placement.wording import counted, numbered
 from affinity.topology import Core, Topology

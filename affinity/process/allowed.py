@@ -13,12 +13,12 @@ from typing import NamedTuple
 from affinity.cpulist import format_cpulist, parse_cpulist
 from affinity.errors import MemoryPolicyError
 from affinity.machine.files import FolderFiles, read_list
+from affinity.numbers import format_bytes
 from affinity.process.binding import allowed_cpus
 from affinity.process.cgroup import Cpuset, read_cpu_quota, read_cpuset, read_memory_limit
 from affinity.process.memory_policy import memory_policy
 from affinity.process.own import PLACEMENT_VARIABLE
 from affinity.process.slurm import SlurmWords, bound_by, slurm_notes, slurm_words, way_to_more_cpus
-from affinity.sizes import format_bytes
 
 _ROOT = Path("/")
 

@@ -2,15 +2,18 @@
 
 Both versions, also side by side, and seen from inside a container. Files and their meaning:
 Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/cpusets.rst and cgroup-v1/memory.rst of Linux.
+What memory can still be allocated follows from them.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from affinity.cpulist import parse_cpulist
+from affinity.machine.files import FolderFiles, read_available
 
 _V2 = "cgroup2"
 _UNLIMITED = 1 << 62
@@ -171,3 +174,14 @@ def _text(file: Path) -> str:
         return file.read_text(encoding="utf-8", errors="replace").strip(" \t\r\n\0")
     except OSError:
         return ""
+
+
+def available_bytes(root: Path = Path("/")) -> int:
+    """Memory that programs can still take, by the kernel's estimate and this process's limits.
+
+    Where ``/proc/meminfo`` is hidden or damaged, all memory of the machine counts as free.
+    """
+    told = read_available(FolderFiles(root))
+    free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if told is None else told
+    limit = read_memory_limit(root)
+    return free if limit is None else min(free, limit.left_bytes)

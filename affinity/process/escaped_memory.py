@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from affinity.errors import MemoryPolicyError
 from affinity.placement.plan import MemoryPlan
-from affinity.process.changed_pages import mapping_ends
 from affinity.process.memory_policy import bind_memory
+from affinity.process.node_of_pages import mapping_ends
 from affinity.process.residency import node_mappings
 
 

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from affinity.errors import MemoryPolicyError
+from affinity.numbers import format_bytes
 from affinity.placement import wording
 from affinity.process import kernel_call
 from affinity.process.memory_policy import (
@@ -29,7 +30,6 @@ from affinity.process.node_memory import (
     huge_page_pool,
 )
 from affinity.process.residency import mapping_at, pages_by_node
-from affinity.sizes import format_bytes
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

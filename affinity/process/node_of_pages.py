@@ -1,11 +1,17 @@
-"""Asks the kernel for the NUMA node of single pages (move_pages(2), which then moves none)."""
+"""Asks the kernel for the NUMA node of single pages (move_pages(2), which then moves none).
+
+The pages that a process has changed are asked for, too.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import mmap
 from array import array
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from affinity.errors import MemoryPolicyError
 from affinity.process import kernel_call
@@ -37,3 +43,35 @@ def _ask(addresses: Sequence[int], pid: int) -> Iterator[int]:
     if -errno.EACCES in status:
         raise MemoryPolicyError("some of these pages may not be looked at", errno.EACCES)
     return (node if node >= 0 else -1 for node in status)
+
+
+_PRESENT, _OF_A_FILE = 1 << 63, 1 << 61
+_BYTES_PER_PAGE = 8
+
+
+def mapping_ends(pid: int | str = "self") -> dict[int, int]:
+    """The address at which each mapping of a process ends, by that at which it begins."""
+    with Path(f"/proc/{pid}/maps").open(encoding="utf-8", errors="replace") as lines:
+        ranges = (line.split(maxsplit=1)[0].split("-") for line in lines)
+        return {int(start, 16): int(end, 16) for start, end in ranges}
+
+
+def changed_bytes_by_node(start: int, end: int, pid: int | str = "self") -> dict[int, int]:
+    """Bytes on each node of the pages from `start` to `end` that are the process's own by now.
+
+    OSError, or MemoryPolicyError, where the kernel does not tell.
+    """
+    counts = Counter(nodes_of(list(_changed(start, end, pid)), 0 if pid == "self" else int(pid)))
+    return {node: count * mmap.PAGESIZE for node, count in sorted(counts.items()) if node >= 0}
+
+
+def _changed(start: int, end: int, pid: int | str) -> Iterable[int]:
+    first, last = start // mmap.PAGESIZE, end // mmap.PAGESIZE
+    with Path(f"/proc/{pid}/pagemap").open("rb", buffering=0) as pagemap:
+        pagemap.seek(first * _BYTES_PER_PAGE)
+        words = array("Q", pagemap.read((last - first) * _BYTES_PER_PAGE))
+    return (
+        (first + page) * mmap.PAGESIZE
+        for page, word in enumerate(words)
+        if word & _PRESENT and not word & _OF_A_FILE
+    )

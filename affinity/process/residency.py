@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from affinity.cpulist import parse_cpulist
 from affinity.errors import MemoryPolicyError
-from affinity.process.changed_pages import changed_bytes_by_node, mapping_ends
-from affinity.process.node_of_pages import nodes_of
+from affinity.process.node_of_pages import changed_bytes_by_node, mapping_ends, nodes_of
 from affinity.process.policy import Policy
 
 _SHARED_FILES = ("/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "/dev/hugepages/")

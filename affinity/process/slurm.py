@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from affinity.whole_number import whole_number
+from affinity.numbers import whole_number
 
 CLUSTER_FEATURES = {
     "a2a": "all-to-all",

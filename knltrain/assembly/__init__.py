@@ -6,34 +6,54 @@ chosen.
 
 from __future__ import annotations
 
-from knltrain.assembly.factories import Kernels
-from knltrain.assembly.methods import doubts_about, strategy_of
-from knltrain.assembly.names import (
-    BACKENDS,
-    DATASETS,
-    KERNELS,
-    OPTIMIZERS,
-    build_backend,
-    build_dataset,
-    build_method,
-    build_network,
-    build_optimizer,
-    build_wire_format,
-    check_names,
-    image_shape_of,
-    network_size,
-    plain_method,
-    written_for_the_wire,
-)
-from knltrain.assembly.resolve import BETA, LEAST_IMAGES, resolve_workers, resolved
-from knltrain.assembly.whole_run import (
-    check_classes,
-    check_data,
-    check_resumable,
-    check_run,
-    check_weights,
-)
-from knltrain.assembly.worker import build_worker
+from typing import TYPE_CHECKING
+
+from vectorized_ops.on_demand import on_demand
+
+if TYPE_CHECKING:
+    from knltrain.assembly.factories import Kernels
+    from knltrain.assembly.methods import doubts_about, strategy_of
+    from knltrain.assembly.names import (
+        BACKENDS,
+        DATASETS,
+        KERNELS,
+        OPTIMIZERS,
+        build_backend,
+        build_dataset,
+        build_method,
+        build_network,
+        build_optimizer,
+        build_wire_format,
+        check_names,
+        image_shape_of,
+        network_size,
+        plain_method,
+        written_for_the_wire,
+    )
+    from knltrain.assembly.resolve import BETA, LEAST_IMAGES, resolve_workers, resolved
+    from knltrain.assembly.whole_run import (
+        check_classes,
+        check_data,
+        check_resumable,
+        check_run,
+        check_weights,
+    )
+    from knltrain.assembly.worker import build_worker
+
+# fmt: off
+_NAMES = {
+    "factories": ("Kernels",),
+    "methods": ("doubts_about", "strategy_of"),
+    "names": (
+        "BACKENDS", "DATASETS", "KERNELS", "OPTIMIZERS", "build_backend", "build_dataset",
+        "build_method", "build_network", "build_optimizer", "build_wire_format", "check_names",
+        "image_shape_of", "network_size", "plain_method", "written_for_the_wire",
+    ),
+    "resolve": ("BETA", "LEAST_IMAGES", "resolve_workers", "resolved"),
+    "whole_run": ("check_classes", "check_data", "check_resumable", "check_run", "check_weights"),
+    "worker": ("build_worker",),
+}
+# fmt: on
 
 __all__ = [
     "BACKENDS",
@@ -65,3 +85,5 @@ __all__ = [
     "strategy_of",
     "written_for_the_wire",
 ]
+
+__getattr__ = on_demand(__name__, _NAMES)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from knltrain.optimizers.adamw import AdamWKernel
     from knltrain.optimizers.adaptive import AdaptiveKernels
     from knltrain.optimizers.lars import LARSKernel
-    from knltrain.optimizers.layerwise import SingleProcessReducer
+    from knltrain.optimizers.optimizer import Optimizer, SingleProcessReducer
     from knltrain.optimizers.sgd import SGDKernel
     from knltrain.vectors import FloatArray
     from vectorized_ops.reference.picture_operations import OperationPlan
@@ -368,11 +368,21 @@ def reference_kernels() -> Kernels:
     return Kernels("reference")
 
 
+def optimizer(name: str) -> Callable[[RunConfig, Network, Kernels], Optimizer]:
+    """An optimizer, by the function of this name in `knltrain.assembly.optimizers`."""
+
+    def build(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
+        made = getattr(import_module("knltrain.assembly.optimizers"), name)
+        return cast("Optimizer", made(config, network, kernels))
+
+    return build
+
+
 def between_nodes(
     config: RunConfig, node: int, nodes: int, meeting_point: MeetingPoint
 ) -> NodeCollective:
     """The transport that `exchange.between_nodes` names, for the first worker of a node."""
-    from knltrain.worker.synchronisation import MEETING_SECONDS
+    from knltrain.worker.termination import MEETING_SECONDS
 
     limit, named = config.exchange.timeout_seconds, config.exchange.between_nodes
     assert named != "auto"

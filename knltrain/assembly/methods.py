@@ -27,14 +27,14 @@ def build(context: MethodContext) -> Method:
 
 def strategy_of(config: RunConfig) -> type[Strategy]:
     """The strategy class of the method that the configuration names."""
-    from knltrain.exchange.strategies.naming import strategy_named
+    from knltrain.exchange.strategies.strategy import strategy_named
 
     return strategy_named(METHODS[config.exchange.method].strategy)
 
 
 def _on_one_level(context: MethodContext, facts: MethodFacts, period: int) -> Method:
     from knltrain.exchange.strategies.method import Method
-    from knltrain.exchange.strategies.naming import strategy_named
+    from knltrain.exchange.strategies.strategy import strategy_named
 
     chosen, strategy = context.exchange, strategy_named(facts.strategy)
     rule = RULES[facts.rule](context)
@@ -54,7 +54,7 @@ def _on_one_level(context: MethodContext, facts: MethodFacts, period: int) -> Me
 
 def _on_two_levels(context: MethodContext, facts: MethodFacts, inner: str, outer: str) -> Method:
     from knltrain.exchange.strategies.method import Levels
-    from knltrain.exchange.strategies.naming import strategy_named
+    from knltrain.exchange.strategies.strategy import strategy_named
 
     chosen = context.exchange
     size, groups = groups_of(context)
@@ -103,7 +103,7 @@ def _over_link(context: MethodContext, rule: ExchangeRule) -> ExchangeRule:
 
 def doubts_about(config: RunConfig, workers: int) -> tuple[str, ...]:
     """Warnings about settings of the method that may not be stable: one sentence for each."""
-    from knltrain.exchange.rules.stability import downpour_doubts, elastic_doubts
+    from knltrain.exchange.rules.rule import downpour_doubts, elastic_doubts
 
     facts = METHODS[config.exchange.method]
     size = group_size_of(config, workers) if "group_size" in facts.reads else None

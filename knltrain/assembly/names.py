@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from knltrain.assembly import factories, optimizers
+from knltrain.assembly import factories
 from knltrain.assembly.factories import DECODING_KEYS, DataSource, Kernels
-from knltrain.assembly.fitting import fitted_data, fitted_network
 from knltrain.assembly.methods import build, strategy_of
 from knltrain.assembly.preprocessing import dataset_of
+from knltrain.assembly.resolve import fitted_data, fitted_network
 from knltrain.assembly.rules import MethodContext
 from knltrain.config import DataConfig, RunConfig
 from knltrain.config.methods import METHODS
 from knltrain.errors import ConfigError, unknown_name
 from knltrain.network.layers import Multipliers
 from knltrain.network.network import Network
-from knltrain.network.parameter_settings import ParameterSetting
+from knltrain.network.parameter_groups import ParameterSetting
 from knltrain.network.zoo.networks import NETWORKS
 
 if TYPE_CHECKING:
@@ -57,13 +57,8 @@ BACKENDS: dict[str, Callable[[RunConfig, Network, int, int], Backend]] = {
     "torch": factories.torch_backend,
 }
 OPTIMIZERS: dict[str, Callable[[RunConfig, Network, Kernels], Optimizer]] = {
-    "sgd": optimizers.sgd,
-    "lars": optimizers.lars,
-    "adamw": optimizers.adamw,
-    "adam": optimizers.adam,
-    "adagrad": optimizers.adagrad,
-    "rmsprop": optimizers.rmsprop,
-    "adadelta": optimizers.adadelta,
+    name: factories.optimizer(name)
+    for name in ("sgd", "lars", "adamw", "adam", "adagrad", "rmsprop", "adadelta")
 }
 # oneDNN computes networks; optimizers and exchange rules beside it run Numba's kernels.
 KERNELS: dict[str, Callable[[], Kernels]] = {
@@ -262,7 +257,7 @@ def build_optimizer(config: RunConfig, network: Network) -> Optimizer:
     """The optimizer of `[optimizer]` for the packed vectors of `network`."""
     build = _pick("optimizer.name", config.optimizer.name, OPTIMIZERS)
     if strategy_of(config).steps_by_layer:
-        build = optimizers.sgd_by_layer
+        build = factories.optimizer("sgd_by_layer")
     return build(config, network, build_kernels(config))
 
 

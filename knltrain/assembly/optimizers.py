@@ -29,7 +29,7 @@ def sgd_by_layer(config: RunConfig, network: Network, kernels: Kernels) -> Optim
     """As `sgd`, each layer by itself."""
     from knltrain.network.layer_slices import layer_parts
     from knltrain.network.parameter_groups import parameter_groups_within
-    from knltrain.optimizers.layerwise import LayerwiseOptimizer
+    from knltrain.optimizers.optimizer import LayerwiseOptimizer
 
     parts = layer_parts(network)
     within = (parameter_groups_within(network.parameter_groups, part) for part in parts)

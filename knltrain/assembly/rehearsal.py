@@ -21,8 +21,7 @@ from knltrain.exchange.strategies.strategy import strategy_in
 from knltrain.exchange.transports.joining import join, join_across_nodes
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.exchange.transports.request_board import RequestBoard
-from knltrain.exchange.transports.team import Team
-from knltrain.exchange.transports.team_factory import TeamFactory
+from knltrain.exchange.transports.team import Team, TeamFactory
 from knltrain.exchange.transports.tree_team import TreeTeam
 from knltrain.vectors import aligned_zeros
 from knltrain.worker.requests import BoardRequests

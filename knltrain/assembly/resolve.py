@@ -1,10 +1,14 @@
-"""Decides the values that a configuration leaves to the machine."""
+"""Decides the values that a configuration leaves open: by the machine, or by other values."""
 
 from __future__ import annotations
 
-from knltrain.config import RunConfig, with_workers
+from dataclasses import replace
+
+from knltrain.config import DataConfig, RunConfig, with_workers
 from knltrain.config.methods import METHODS
-from knltrain.errors import ConfigError
+from knltrain.errors import ConfigError, NetworkError
+from knltrain.network.network import Network
+from knltrain.network.zoo.networks import network_named
 
 LEAST_IMAGES = 16
 """Images that "auto" gives each worker at least: with fewer, lanes of its vectors stay empty."""
@@ -76,3 +80,36 @@ def _group_size_on_nodes(config: RunConfig) -> int:
             f"divisor of {size}, or leave it out: then those of each computer are a group"
         )
     return given or size
+
+
+def fitted_network(config: RunConfig) -> Network:
+    """The network of `network.name`; one of the zoo takes images of `data.side_pixels`.
+
+    Left out, they have the size that it is known for. Raises ConfigError where its layers leave
+    nothing of such an image.
+    """
+    chosen, side = config.network, config.data.side_pixels
+    network = network_named(chosen.name, chosen.classes)
+    if side is None or chosen.name.endswith(".json") or network.input_shape[:2] == (side, side):
+        return network
+    try:
+        return replace(network, input_shape=(side, side, network.input_shape[2]))
+    except NetworkError as error:
+        known = network.input_shape[0]
+        raise ConfigError(
+            f"data.side_pixels = {side}: network '{network.name}' does not take images of that "
+            f"size ({error}); expected about {known}, which it is known for, or leave it out"
+        ) from error
+
+
+def fitted_data(config: RunConfig) -> DataConfig:
+    """`[data]`; computed pictures whose size or classes are left out are as the network's."""
+    chosen = config.data
+    if config.network.module is not None or (chosen.image and chosen.classes):
+        return chosen
+    network = fitted_network(config)
+    update = {
+        "image": chosen.image or network.input_shape,
+        "classes": chosen.classes or network.output_shape[-1],
+    }
+    return chosen.model_copy(update=update)

@@ -13,7 +13,7 @@ from knltrain.assembly.names import network_size, plain_method, written_for_the_
 from knltrain.cluster.worker import MeetingPoint
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
-from knltrain.exchange.transports.team_factory import TeamFactory
+from knltrain.exchange.transports.team import TeamFactory
 
 if TYPE_CHECKING:
     from knltrain.exchange.transports.joining import JoinJob
@@ -70,7 +70,7 @@ class _WorkerTeams(TeamFactory):
         if not self.segment_fds or self.meeting_point is None:
             return self._on_one_node()
         from knltrain.exchange.transports.joining import join_for_one_sided
-        from knltrain.worker.synchronisation import MEETING_SECONDS
+        from knltrain.worker.termination import MEETING_SECONDS
 
         join = partial(join_for_one_sided, longest_seconds=MEETING_SECONDS)
         return self._in_one_job(join, self.meeting_point)
@@ -103,7 +103,7 @@ class _WorkerTeams(TeamFactory):
     ) -> Team:
         """With all workers of the rendezvous, as ranks of one job of MPI."""
         from knltrain.communication.mpi.joining import join_mpi
-        from knltrain.worker.synchronisation import MEETING_SECONDS
+        from knltrain.worker.termination import MEETING_SECONDS
 
         def job(rank: int, ranks: int, check: Callable[[], None]) -> Any:
             from knltrain.communication.rendezvous.torch_store import TorchStore, meeting_store
@@ -118,7 +118,7 @@ class _WorkerTeams(TeamFactory):
 
 def _patience_seconds(config: RunConfig) -> float:
     """The timeout for a late worker: so much per step since the last meeting, up to a meeting's."""
-    from knltrain.worker.synchronisation import MEETING_SECONDS
+    from knltrain.worker.termination import MEETING_SECONDS
 
     limit, period = config.exchange.timeout_seconds, config.exchange.communication_period
     return min(limit * period, max(limit, MEETING_SECONDS))

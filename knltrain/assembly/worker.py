@@ -71,7 +71,7 @@ def build_worker(
     makes, see `WorkerIdentity`. Raises `ConfigError`, `DataError` or `CheckpointError`.
     """
     from knltrain.clocks import Clocks
-    from knltrain.optimizers.layerwise import LayerwiseOptimizer, OptimizerPlaceholder
+    from knltrain.optimizers.optimizer import LayerwiseOptimizer, OptimizerPlaceholder
     from knltrain.worker.loop import Worker
 
     clocks = Clocks.over(team.clocks)
@@ -145,8 +145,8 @@ def _task(config: RunConfig, team: Team, clocks: Clocks, data_fd: int | None) ->
 
 def _strategy(config: RunConfig, team: Team, task: _Task, optimizer: Optimizer) -> Strategy:
     from knltrain.exchange.strategies.strategy import strategy_in
-    from knltrain.optimizers.layerwise import LayerwiseOptimizer
-    from knltrain.worker.synchronisation import MEETING_SECONDS
+    from knltrain.optimizers.optimizer import LayerwiseOptimizer
+    from knltrain.worker.termination import MEETING_SECONDS
 
     method = build_method(config, team.workers, task.learning_rate)
     if not isinstance(optimizer, LayerwiseOptimizer):

@@ -29,8 +29,7 @@ from knltrain.checkpoint.contents import (
     shapes,
     worker_file,
 )
-from knltrain.checkpoint.digest import DIGEST, digest_of_tensors, digest_of_text
-from knltrain.checkpoint.folders import step_of
+from knltrain.checkpoint.folders import DIGEST, digest_of_tensors, digest_of_text, step_of
 from knltrain.data.contents import DataContents
 from knltrain.errors import CheckpointError, DamagedCheckpoint
 from knltrain.network.network import Network

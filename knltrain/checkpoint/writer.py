@@ -27,8 +27,13 @@ from knltrain.checkpoint.contents import (
     shapes,
     worker_file,
 )
-from knltrain.checkpoint.digest import DIGEST, digest_of_tensors, digest_of_text
-from knltrain.checkpoint.folders import by_step, folder_at
+from knltrain.checkpoint.folders import (
+    DIGEST,
+    by_step,
+    digest_of_tensors,
+    digest_of_text,
+    folder_at,
+)
 from knltrain.errors import CheckpointError
 from knltrain.exchange.transports.team import Team
 from knltrain.files.durable import sync

@@ -1,6 +1,7 @@
 """The commands of knltrain, one file for each: `knltrain bench step` is in `bench.step`.
 
-Heavy modules are imported inside the commands, so that --help and --version answer at once.
+A command's file is imported when the command is asked for, and heavy modules inside the command, so
+that --help and --version answer at once.
 """
 
 from __future__ import annotations
@@ -12,29 +13,30 @@ import click
 from affinity.errors import AffinityError
 from affinity.standard_streams import secure_standard_streams
 from knltrain import __version__
-from knltrain.cli import (
-    bench,
-    data,
-    doctor,
-    evaluate,
-    export,
-    import_caffe,
-    import_onnx,
-    launch,
-    methods,
-    networks,
-    pack,
-    predict,
-    topology,
-    train,
-    warmup,
-)
+from knltrain.cli.on_demand import OnDemandGroup
 from knltrain.cli.saying import say
 from knltrain.cluster.variables import check_compiling_settings
 from knltrain.errors import BAD_INPUT, SIGNALLED, KnltrainError
 from vectorized_ops.errors import OperationError
 
 _SIGINT = 2
+_NAMES = (
+    "train",
+    "launch",
+    "warmup",
+    "data",
+    "pack",
+    "evaluate",
+    "predict",
+    "doctor",
+    "topology",
+    "methods",
+    "networks",
+    "import-caffe",
+    "import-onnx",
+    "export",
+    "bench",
+)
 
 
 def main() -> None:
@@ -58,28 +60,13 @@ def _fail(message: str, exit_code: int) -> None:
     sys.exit(exit_code)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=OnDemandGroup,
+    package=__name__,
+    names=_NAMES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="knltrain")
 def commands() -> None:
     """Train convolutional networks on many-core CPUs."""
     check_compiling_settings()
-
-
-for _command in (
-    train.train,
-    launch.launch,
-    warmup.warmup,
-    data.data,
-    pack.pack,
-    evaluate.evaluate,
-    predict.predict,
-    doctor.doctor,
-    topology.topology,
-    methods.methods,
-    networks.networks,
-    import_caffe.import_caffe,
-    import_onnx.import_onnx,
-    export.export,
-    bench.bench,
-):
-    commands.add_command(_command)

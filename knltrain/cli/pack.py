@@ -76,8 +76,8 @@ def _pack(
     stored: tuple[int | None, int | None, int | None],
     threads: int | None,
 ) -> None:
+    from affinity.numbers import format_bytes
     from affinity.process.binding import allowed_cpus
-    from affinity.sizes import format_bytes
     from knltrain.assembly.names import read_halves
     from knltrain.assembly.packing import packing_work
     from knltrain.config import load_config

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from knltrain.cluster.plain_number import plain_number
+from knltrain.cluster.variables import plain_number
 
 _OF_LAUNCHERS = ("PMI", "MPI_LOCAL", "I_MPI_HYDRA", "I_MPI_INFO", "I_MPI_PIN_INFO", "I_MPI_PIN_MAP")
 """Prefixes of the variables of launchers for an MPI library. The user may set I_MPI_PMI_LIBRARY,

@@ -14,8 +14,7 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from knltrain.cluster.host_list import MOST_HOSTS, hosts_of
-from knltrain.cluster.plain_number import plain_number
+from knltrain.cluster.variables import plain_number
 from knltrain.errors import ConfigError
 
 OWN_LAUNCHER = "knltrain launch"
@@ -178,11 +177,17 @@ def _slurm(values: Mapping[str, str]) -> Task | None:
 
 def _first_of(listed: str | None) -> str | None:
     """Return the first computer of Slurm's list for a step or a job."""
-    return next(iter(hosts_of(listed)), None) if listed else None
+    if not listed:
+        return None
+    from knltrain.cluster.host_list import hosts_of
+
+    return next(iter(hosts_of(listed)), None)
 
 
 def _tasks_per_node(text: str) -> list[int]:
     """Read Slurm's `2(x3),1`: tasks on the first node, on the second, and so on."""
+    from knltrain.cluster.host_list import MOST_HOSTS
+
     found: list[int] = []
     for part in text.split(","):
         each = _TASKS_AND_TIMES.fullmatch(part)

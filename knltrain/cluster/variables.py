@@ -1,4 +1,4 @@
-"""Environment variables of other libraries in this process."""
+"""Environment variables of other libraries in this process, and numbers as launchers write them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from affinity.numbers import whole_number
 from knltrain.errors import ConfigError
 
 PROCESSOR_SETTINGS = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "ONEDNN_MAX_CPU_ISA")
@@ -66,3 +67,11 @@ def set_unless_set(values: Mapping[str, str]) -> None:
 def value_of(name: str) -> str | None:
     """Return the value of a variable; None if it is not set."""
     return os.environ.get(name)
+
+
+_MOST_DIGITS = 9
+
+
+def plain_number(text: str | None) -> int | None:
+    """Return the number of a text of up to nine ASCII digits; None for any other text."""
+    return whole_number(text, _MOST_DIGITS)

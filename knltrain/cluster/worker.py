@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from knltrain.cluster.plain_number import plain_number
+from knltrain.cluster.variables import plain_number
 from knltrain.errors import RunFolderError
 
 PREFIX = "KNLTRAIN_"

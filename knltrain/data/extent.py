@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from affinity.process.available import available_bytes
-from affinity.sizes import format_bytes
+from affinity.numbers import format_bytes
+from affinity.process.cgroup import available_bytes
 from knltrain.errors import DataError
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from affinity.sizes import format_bytes
+from affinity.numbers import format_bytes
 from knltrain.data.packed_format import PAGE, aligned
 from knltrain.data.packing_journal import Journal
 from knltrain.data.packing_work import PackingWork

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from affinity import MemoryPlan, MemoryPolicyError, map_shared, place_mapping
 from knltrain.communication.shared_memory import anonymous_file, process_identity
-from knltrain.communication.shared_memory.pages import FLOAT_BYTES, page_bytes_for
+from knltrain.communication.shared_memory.anonymous_file import FLOAT_BYTES, page_bytes_for
 from knltrain.data.dataset import Batch
 from knltrain.errors import SegmentError
 from knltrain.input.batch_shape import BatchShape, rounded_up

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from affinity import collapse, map_shared, place_mapping
 from knltrain.communication.shared_memory import anonymous_file
-from knltrain.communication.shared_memory.pages import HUGE_PAGE_BYTES
+from knltrain.communication.shared_memory.anonymous_file import HUGE_PAGE_BYTES
 from knltrain.data.dataset import Dataset
 from knltrain.errors import SegmentError
 

@@ -28,8 +28,7 @@ from knltrain.errors import KnltrainError, MisplacedMemory
 from knltrain.evaluation import Evaluation
 from knltrain.launch.events import EventWriter
 from knltrain.launch.run_folder import read_config
-from knltrain.worker.observer import Observer
-from knltrain.worker.result import RunResult
+from knltrain.worker.observer import Observer, RunResult
 from knltrain.worker.view import WorkerView
 from vectorized_ops.numba.compiling.all_cores import Progress
 from vectorized_ops.numba.compiling.autotuning import TUNING

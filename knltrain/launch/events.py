@@ -12,7 +12,7 @@ import time
 from itertools import islice
 from typing import Any, Final, final
 
-from knltrain.communication.rendezvous.control_message import checked
+from knltrain.communication.control_message import checked
 from knltrain.data.skipped import SKIPPED
 
 Event = dict[str, Any]

@@ -6,8 +6,7 @@ import os
 import queue
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, final
@@ -185,18 +184,6 @@ class JobPeers:
             self._listener.close()
         for fd in (self.lost_fd, self._telling_fd, self.notes_fd, self._noting_fd):
             os.close(fd)
-
-
-@contextmanager
-def job_peers_of(
-    task: Task | None, node_share: NodeShare, config: RunConfig, data: DataContents | None = None
-) -> Iterator[JobPeers | None]:
-    """The peers of a task; None for a process that starts all workers of its run."""
-    if task is None:
-        yield None
-        return
-    with JobPeers(task, node_share, config, data) as job_peers:
-        yield job_peers
 
 
 def _described(config: RunConfig) -> dict[str, Any]:

@@ -16,16 +16,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from affinity import allowed_cpus, pinned_command
 from knltrain.assembly import check_names, image_shape_of
 from knltrain.config import RunConfig
 from knltrain.errors import NetworkError, RunFolderError
 from knltrain.files.durable import reason_of, sync
-from knltrain.launch.importing_process import DESCRIPTION, OUTCOME, TOLD, WEIGHTS
 from knltrain.launch.signals import signal_name
-from knltrain.launch.temporary_folder import TemporaryFolder, temporary_folder
+
+if TYPE_CHECKING:
+    from knltrain.launch.temporary_folder import TemporaryFolder
 
 LOG: Final = "module.log"
 """What the user's code has printed, in the run folder, too."""
@@ -49,6 +50,8 @@ class ModuleImport:
         """
         if self.folder is None:
             return config
+        from knltrain.launch.importing_process import WEIGHTS
+
         weights = run_folder.absolute() / WEIGHTS
         try:
             shutil.move(self.folder / WEIGHTS, weights)
@@ -73,6 +76,9 @@ def module_import(config: RunConfig, tell: Callable[[str], None]) -> Iterator[Mo
     if module is None:
         yield ModuleImport(config)
         return
+    from knltrain.launch.importing_process import DESCRIPTION
+    from knltrain.launch.temporary_folder import temporary_folder
+
     check_names(config)
     chosen = config.network
     request = {
@@ -99,6 +105,8 @@ def module_import(config: RunConfig, tell: Callable[[str], None]) -> Iterator[Mo
 
 def _imported(request: dict[str, Any], made: TemporaryFolder) -> tuple[str, ...]:
     """Let the process import the module; return its notes, or raise its error."""
+    from knltrain.launch.importing_process import OUTCOME, TOLD
+
     log, file = made.path / LOG, made.path / OUTCOME
     with log.open("wb") as stream:
         command = [sys.executable, "-m", _PROCESS]

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from affinity import Placement, worker_command
-from knltrain.cluster.data_pool import DataPoolIdentity
 from knltrain.cluster.worker import MeetingPoint, WorkerIdentity
 from knltrain.exchange.transports.request_board import RequestBoard
 from knltrain.launch.data_cores import DATA_POOL
@@ -18,6 +18,9 @@ from knltrain.launch.run_folder import log_of
 from knltrain.launch.shared_memory import Shared
 from knltrain.launch.signals import ASKING, STOPPING
 from knltrain.launch.worker_process import WorkerProcess
+
+if TYPE_CHECKING:
+    from knltrain.cluster.data_pool import DataPoolIdentity
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,8 @@ class Orders:
 
     def pool_identity(self, events_fd: int) -> DataPoolIdentity:
         """The data pool's identity."""
+        from knltrain.cluster.data_pool import DataPoolIdentity
+
         plan, ring = self.plan, self.shared.ring
         assert ring is not None and plan.pool is not None
         return DataPoolIdentity(

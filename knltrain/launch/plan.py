@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,11 +28,7 @@ from affinity import (
 )
 from knltrain.assembly import check_names, check_run, doubts_about, resolved, strategy_of
 from knltrain.assembly.preprocessing import with_numbers
-from knltrain.communication.mpi.runtime import INSTALL
-from knltrain.communication.oneccl.archived import MODULE
-from knltrain.communication.oneccl.library import MISSING, installed
 from knltrain.config import RunConfig, with_workers
-from knltrain.config.methods import METHODS
 from knltrain.data.contents import DataContents
 from knltrain.data.dataset import Dataset
 from knltrain.data.model_preprocessing import ModelPreprocessing
@@ -123,7 +118,10 @@ def _plan(config: RunConfig, node_share: NodeShare, keep: Keep | None) -> RunPla
         place_workers(topology, allowed, _cores_alone(request))  # too many workers: said first
     nodes = memory_for_data(config, topology, allowed)
     size = check_run(config, None if keep is None else partial(keep, nodes))
-    _check_way(config)
+    if config.total_nodes > 1 or strategy_of(config).is_one_mpi_job:
+        from knltrain.launch.way_between_nodes import check_way
+
+        check_way(config)
     if config.placement.pin:
         plan = place_workers(topology, allowed, replace(request, needs=size.needs))
     else:
@@ -198,59 +196,11 @@ def _on_nodes(config: RunConfig, node_share: NodeShare) -> RunConfig:
         )
     exchange = config.exchange
     if node_share.nodes > 1:
-        way = _way_between_nodes(exchange.between_nodes, _goes_by_mpi(config))
+        from knltrain.launch.way_between_nodes import way_between_nodes
+
+        way = way_between_nodes(config)
         exchange = exchange.model_copy(update={"between_nodes": way})
     return config.model_copy(update={"nodes": node_share.nodes, "exchange": exchange})
-
-
-def _check_way(config: RunConfig) -> None:
-    """Refuse a transport between computers that does not fit or is not installed; `ConfigError`."""
-    method, way = config.exchange.method, config.exchange.between_nodes
-    if config.total_nodes > 1 and _goes_by_mpi(config) and way != "mpi":
-        raise ConfigError(
-            f"exchange.between_nodes = '{way}': workers of '{method}' exchange between "
-            "computers by one-sided MPI alone; expected 'mpi' or 'auto'"
-        )
-    if strategy_of(config).is_one_mpi_job and config.total_workers > 1:
-        _check_mpi(config)
-    if config.total_nodes == 1:
-        return
-    if way == "ccl" and installed() is None:
-        raise ConfigError(f"exchange.between_nodes = 'ccl': {MISSING}, or use 'gloo'")
-    for name, module, way_out in (
-        ("mpi", "mpi4py", INSTALL),
-        ("oneccl_bindings", MODULE, "it is archived: use 'ccl' or 'gloo'"),
-    ):
-        if way == name and importlib.util.find_spec(module) is None:
-            raise ConfigError(
-                f"exchange.between_nodes = '{name}', by which '{method}' goes from one "
-                f"computer to another: no {module}; {way_out}"
-            )
-
-
-def _check_mpi(config: RunConfig) -> None:
-    """Refuse a method whose workers are one MPI job where there is none; `ConfigError`."""
-    if importlib.util.find_spec("mpi4py") is None:
-        raise ConfigError(
-            f"exchange.method = '{config.exchange.method}' with {config.total_workers} workers, "
-            f"which are one MPI job, on one computer, too: no mpi4py; {INSTALL}, or use "
-            "'layerwise_sgd'"
-        )
-
-
-def _goes_by_mpi(config: RunConfig) -> bool:
-    """Whether MPI, and nothing else, carries the method's exchanges between computers."""
-    alone = METHODS[config.exchange.method].comes_alone
-    return alone or strategy_of(config).is_one_mpi_job
-
-
-def _way_between_nodes(asked: str, by_mpi: bool) -> str:
-    """The transport between nodes: as configured, or oneCCL where it is installed."""
-    if asked != "auto":
-        return asked
-    if by_mpi:
-        return "mpi"
-    return "gloo" if installed() is None else "ccl"
 
 
 def _share_of(workers: int, node_share: NodeShare) -> int:

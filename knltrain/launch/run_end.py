@@ -7,7 +7,7 @@ from pathlib import Path
 
 from knltrain.checkpoint.folders import folder_at, latest_checkpoint
 from knltrain.errors import IncompleteRun, KnltrainError, RunAborted, RunStopped, WorkerFailed
-from knltrain.files.essential import CHECKPOINT, RESULT
+from knltrain.files.durable import CHECKPOINT, RESULT
 from knltrain.launch.failure import Failure
 from knltrain.launch.listener import Listener
 from knltrain.launch.plan import RunPlan

@@ -13,10 +13,9 @@ from typing import Any, Final, Protocol, final
 
 from knltrain.errors import KnltrainError, PeerLost, process_name
 from knltrain.launch.events import Event
-from knltrain.launch.failure import Failure, first_cause
+from knltrain.launch.failure import LOOK_SECONDS, Failure, Vitals, first_cause
 from knltrain.launch.preemption import Preemption
 from knltrain.launch.signals import STOPPING, SignalPipe
-from knltrain.launch.vitals import LOOK_SECONDS, Vitals
 from knltrain.launch.worker_process import LONGEST_END_SECONDS, WorkerProcess
 
 FAILURE_CODE: Final = 1

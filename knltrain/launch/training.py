@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from affinity import PlacementError, TooManyWorkers
 from knltrain.assembly import (
@@ -18,18 +18,14 @@ from knltrain.assembly import (
     check_weights,
     strategy_of,
 )
-from knltrain.cluster.job_end import JobEnd
 from knltrain.cluster.task import Task, this_task
 from knltrain.cluster.worker import MeetingPoint
-from knltrain.communication.mpi.shared_files import SharedFiles
 from knltrain.config import RunConfig
 from knltrain.errors import ConfigError
 from knltrain.exchange.transports.request_board import RequestBoard
 from knltrain.launch.failure import Failure
-from knltrain.launch.job_peers import JobPeers, job_peers_of
 from knltrain.launch.listener import Listener
 from knltrain.launch.module_import import module_import
-from knltrain.launch.node_input import NodeInput
 from knltrain.launch.node_share import NodeShare, expected_node_share
 from knltrain.launch.orders import Orders, start_pool, start_worker
 from knltrain.launch.plan import RunPlan, plan_run
@@ -47,9 +43,13 @@ from knltrain.launch.run_folder import (
     write_network,
     write_preprocessing,
 )
-from knltrain.launch.shared_memory import Shared, shared_by_workers
+from knltrain.launch.shared_memory import NodeInput, Shared, shared_by_workers
 from knltrain.launch.signals import SignalPipe, check_main_thread
 from knltrain.launch.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from knltrain.data.contents import DataContents
+    from knltrain.launch.job_peers import JobPeers
 
 CHANGEABLE: Final = (
     "train.epochs",
@@ -174,6 +174,20 @@ def _resumed_plan(config: RunConfig, share: NodeShare, data: NodeInput) -> RunPl
 
 
 @contextmanager
+def job_peers_of(
+    task: Task | None, node_share: NodeShare, config: RunConfig, data: DataContents | None = None
+) -> Iterator[JobPeers | None]:
+    """The peers of a task; None for a process that starts all workers of its run."""
+    if task is None:
+        yield None
+        return
+    from knltrain.launch.job_peers import JobPeers
+
+    with JobPeers(task, node_share, config, data) as job_peers:
+        yield job_peers
+
+
+@contextmanager
 def _at_its_node_share(
     plan: RunPlan, task: Task | None
 ) -> Iterator[tuple[RunPlan, JobPeers | None]]:
@@ -201,7 +215,10 @@ def _carry_out(
     meeting_point = None
     one_job = strategy_of(plan.config).is_one_mpi_job and plan.workers > 1
     with ExitStack() as holding:
-        holding.callback(SharedFiles().remove_abandoned)
+        if one_job or plan.node_share.nodes > 1:
+            from knltrain.communication.mpi.shared_files import SharedFiles
+
+            holding.callback(SharedFiles().remove_abandoned)
         if job_peers is not None:
             run_folder, found = job_peers.settle(run_folder)
             meeting_point = found if plan.node_share.nodes > 1 or one_job else None
@@ -274,6 +291,8 @@ def _preemption(orders: Orders, job_peers: JobPeers | None, display: ProgressDis
     config, leads = orders.plan.config, orders.plan.node_share.leads
     end = None
     if leads and config.preemption.heed_job_end:
+        from knltrain.cluster.job_end import JobEnd
+
         end = JobEnd()
         if end() is None:
             display.note(

@@ -27,14 +27,18 @@ from knltrain.network.network import Network
 
 FORMAT: Final = 1
 
-KINDS: Final[Mapping[str, type[Layer]]] = {
-    name: kind
-    for name, kind in vars(kinds).items()
-    if isinstance(kind, type) and issubclass(kind, Layer) and is_dataclass(kind)
-}
-"""The classes of layers by name."""
-
 _KEYS: Final = {"format", "name", "input_shape", "layers", "outputs"}
+
+
+@cache
+def layer_kinds() -> Mapping[str, type[Layer]]:
+    """The classes of layers by name."""
+    found = {name: getattr(kinds, name) for name in kinds.__all__}
+    return {
+        name: kind
+        for name, kind in found.items()
+        if isinstance(kind, type) and issubclass(kind, Layer) and is_dataclass(kind)
+    }
 
 
 def network_to_json(network: Network) -> str:
@@ -103,9 +107,9 @@ def _default(field: Field[Any]) -> object:
 def _layer(told: object, where: str) -> Layer:
     values = dict(_checked(dict[str, Any], told, where))
     name = str(values.pop("kind", None))
-    if name not in KINDS:
-        raise NetworkError(f"{where}: {unknown_name('kind', name, KINDS)}")
-    kind: Any = KINDS[name]
+    if name not in layer_kinds():
+        raise NetworkError(f"{where}: {unknown_name('kind', name, layer_kinds())}")
+    kind: Any = layer_kinds()[name]
     where = f"{where} ({name} '{values.get('name')}')"
     for key in values.keys() - {each.name for each in fields(kind)}:
         known = [each.name for each in fields(kind)]

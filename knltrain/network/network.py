@@ -15,8 +15,12 @@ from knltrain.network.graph import (
     resolved_inputs,
 )
 from knltrain.network.layers import IMAGES, Layer, ParameterSpec, Shape
-from knltrain.network.parameter_groups import ParameterGroup, parameter_groups_of
-from knltrain.network.parameter_settings import ParameterSetting, adjusted
+from knltrain.network.parameter_groups import (
+    ParameterGroup,
+    ParameterSetting,
+    adjusted,
+    parameter_groups_of,
+)
 from vectorized_ops.shapes import OperationShape
 
 ALIGNMENT_FLOATS = 16  # 64 bytes: one cache line, one AVX-512 register

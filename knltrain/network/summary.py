@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from affinity.cli.layout import table
-from affinity.sizes import format_bytes
+from affinity.numbers import format_bytes
 from knltrain.network.network import Network
 
 _FLOAT_BYTES: Final = 4

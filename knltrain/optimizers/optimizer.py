@@ -1,9 +1,11 @@
-"""The interface of optimizers: moves parameters by a gradient."""
+"""The interface of optimizers: moves parameters by a gradient, all at once or part by part."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -28,3 +30,61 @@ class Optimizer(ABC):
     @abstractmethod
     def step(self, parameters: FloatArray, gradient: FloatArray, learning_rate: float) -> None:
         """Update `parameters` (n,) in place from `gradient` (n,); `gradient` may be overwritten."""
+
+
+SingleProcessReducer: TypeAlias = Callable[[], AbstractContextManager[None]]
+"""Makes a block inside which kernels use the calling thread alone."""
+
+
+@final
+class LayerwiseOptimizer(Optimizer):
+    """An optimizer for each of the consecutive ``parts``, which together are the packed vector.
+
+    Each steps by itself, in any single thread. For elementwise rules, whose results are then those
+    of one optimizer for all, to the same bits.
+    """
+
+    def __init__(
+        self, parts: Sequence[slice], optimizers: Sequence[Optimizer], alone: SingleProcessReducer
+    ) -> None:
+        self._parts, self._optimizers, self._alone = parts, optimizers, alone
+
+    @property
+    def state(self) -> dict[str, StateArray]:
+        """The state of each, by its names with the number of the part."""
+        return {
+            f"{name}.{number}": values
+            for number, each in enumerate(self._optimizers)
+            for name, values in each.state.items()
+        }
+
+    def step(self, parameters: FloatArray, gradient: FloatArray, learning_rate: float) -> None:
+        """Step with all parts, one after another."""
+        for number, part in enumerate(self._parts):
+            self.step_part(number, parameters[part], gradient[part], learning_rate)
+
+    def step_part(
+        self, number: int, parameters: FloatArray, gradient: FloatArray, learning_rate: float
+    ) -> None:
+        """Step with part ``number``, from 0; the vectors are its own."""
+        with self._alone():
+            self._optimizers[number].step(parameters, gradient, learning_rate)
+
+
+@final
+class OptimizerPlaceholder(Optimizer):
+    """A placeholder in the loop, where the exchange steps when the gradient is there.
+
+    Its state is that of the ``optimizer`` that the exchange uses; None: another worker has it.
+    """
+
+    def __init__(self, optimizer: Optimizer | None) -> None:
+        self._optimizer = optimizer
+
+    @property
+    def state(self) -> dict[str, StateArray]:
+        """The state of that optimizer."""
+        return {} if self._optimizer is None else self._optimizer.state
+
+    def step(self, parameters: FloatArray, gradient: FloatArray, learning_rate: float) -> None:
+        """Do nothing."""

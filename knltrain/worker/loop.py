@@ -16,13 +16,11 @@ from knltrain.exchange.strategies.strategy import Strategy
 from knltrain.input.batch_feed import BatchFeed, FilledHere
 from knltrain.optimizers.optimizer import Optimizer
 from knltrain.vectors import FloatArray
-from knltrain.worker.observer import Observer
+from knltrain.worker.observer import Observer, RunResult, result_of
 from knltrain.worker.requests import NoRequests, Requests
-from knltrain.worker.result import RunResult, result_of
-from knltrain.worker.state import restore
 from knltrain.worker.step import TrainingStep
-from knltrain.worker.synchronisation import Synchronisation
-from knltrain.worker.termination import RunProgress, Termination
+from knltrain.worker.termination import RunProgress, Synchronisation, Termination
+from knltrain.worker.view import restore
 
 
 @final

@@ -9,10 +9,9 @@ from typing import Final, final
 from knltrain.checkpoint.writer import CheckpointWriter
 from knltrain.errors import CheckpointError
 from knltrain.evaluation import Evaluator
-from knltrain.files.essential import CHECKPOINT
+from knltrain.files.durable import CHECKPOINT
 from knltrain.worker.observer import Observer
-from knltrain.worker.state import state_of
-from knltrain.worker.view import WorkerView
+from knltrain.worker.view import WorkerView, state_of
 
 LAST_PAUSES_SECONDS: Final = (1.0, 4.0)
 """Pauses before further tries to write the last model, the result of the run."""

@@ -10,11 +10,9 @@ from typing import final
 
 from knltrain.confusion import CONFUSION, Confusion, confusion_to_csv
 from knltrain.evaluation import Evaluation
-from knltrain.files.durable import reason_of, write_whole
-from knltrain.files.essential import RESULT
+from knltrain.files.durable import RESULT, reason_of, write_whole
 from knltrain.metrics import MetricsLog
-from knltrain.worker.observer import Observer
-from knltrain.worker.result import RunResult
+from knltrain.worker.observer import Observer, RunResult
 from knltrain.worker.view import WorkerView
 
 

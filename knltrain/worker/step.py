@@ -6,14 +6,52 @@ import math
 from collections.abc import Callable
 from typing import final
 
+import numpy as np
+
 from knltrain.backends.backend import Backend, Ready, nobody_waits
 from knltrain.clocks import Clocks
 from knltrain.errors import NonFiniteLoss
 from knltrain.exchange.strategies.strategy import Strategy
 from knltrain.input.batch_feed import BatchFeed
 from knltrain.optimizers.optimizer import Optimizer
-from knltrain.worker import synchronisation
-from knltrain.worker.gradient_sum import GradientSum
+from knltrain.vectors import FloatArray, aligned_zeros
+from knltrain.worker import termination
+
+
+@final
+class GradientSum:
+    """The sum of the gradients (n,) of all but the last of `batches` batches of a step."""
+
+    def __init__(self, size: int, batches: int) -> None:
+        self._sum = aligned_zeros(size)
+        self._share = np.float32(1 / batches)
+
+    def begin(self) -> None:
+        """Begin a step."""
+        self._sum.fill(0)
+
+    def add(self, gradient: FloatArray) -> None:
+        """Add the gradient of a batch: two reads and a write per value."""
+        self._sum += gradient
+
+    def completing(self, gradient: FloatArray, ready: Ready) -> Ready:
+        """Return what a backend calls instead of `ready` while it computes the last `gradient`.
+
+        The part that is done becomes the mean of all batches before `ready` is told of it. Call it
+        with 0 when the whole is done, which does nothing where that was so already.
+        """
+        end = gradient.size
+
+        def complete(offset: int) -> None:
+            nonlocal end
+            if offset < end:
+                done = slice(offset, end)
+                np.add(self._sum[done], gradient[done], out=gradient[done])
+                gradient[done] *= self._share
+                end = offset
+            ready(offset)
+
+        return complete
 
 
 @final
@@ -75,7 +113,7 @@ class TrainingStep:
         self._feed.begin(step)
         batch = self._feed.take(step)
         backend.rehearse(batch, part.parameters, part.gradient)
-        part.team.barrier(synchronisation.MEETING_SECONDS)
+        part.team.barrier(termination.MEETING_SECONDS)
         if part.method.period is not None:
             part.exchange(0)
             part.settle()

@@ -7,8 +7,7 @@ from typing import final
 
 from knltrain.files.durable import reason_of
 from knltrain.trace import Trace
-from knltrain.worker.observer import Observer
-from knltrain.worker.result import RunResult
+from knltrain.worker.observer import Observer, RunResult
 from knltrain.worker.view import WorkerView
 
 TRACED = ("batch", "gradient", "update", "exchange", "waiting", "center", "beside")

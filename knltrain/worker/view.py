@@ -1,18 +1,18 @@
-"""The view of a worker for other modules than the loop."""
+"""The view of a worker for other modules than the loop, and its state between two steps."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 from knltrain.backends.backend import Backend
+from knltrain.checkpoint.contents import WorkerState
 from knltrain.clocks import Clocks
 from knltrain.evaluation import Evaluation
 from knltrain.exchange.strategies.strategy import Strategy
 from knltrain.exchange.transports.team import Team
 from knltrain.optimizers.optimizer import Optimizer
 from knltrain.vectors import FloatArray
-from knltrain.worker.synchronisation import Synchronisation
-from knltrain.worker.termination import RunProgress
+from knltrain.worker.termination import RunProgress, Synchronisation
 
 
 class WorkerView(Protocol):
@@ -70,3 +70,33 @@ class WorkerView(Protocol):
 
     def unwritten(self, what: str, lacks: str) -> None:
         """Record what could not be written; the run goes on without it."""
+
+
+def state_of(worker: WorkerView) -> WorkerState:
+    """The state that a worker would go on from; its arrays are views, not copies."""
+    return WorkerState(
+        step=worker.step,
+        center=worker.model,
+        local=worker.parameters,
+        optimizer=worker.optimizer.state,
+        exchange=worker.strategy.state(),
+        seconds=worker.clocks.seconds(),
+    )
+
+
+def restore(worker: WorkerView, state: WorkerState) -> None:
+    """Restore a worker that is already at the step of `state` (collective).
+
+    An optimizer vector that `state` lacks is zero. An exchange vector that it lacks is what the
+    rule derives from the center.
+    """
+    strategy = worker.strategy
+    strategy.start_from(state.center)
+    worker.parameters[:] = state.local
+    for name, values in worker.optimizer.state.items():
+        values[:] = state.optimizer.get(name, 0)
+    strategy.begin()
+    for name, vector in strategy.state().items():
+        if name in state.exchange:
+            vector[:] = state.exchange[name]
+    worker.clocks.go_on_from(state.seconds)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from affinity import parse_cpulist
 from affinity.errors import AffinityError, TopologyError
+from affinity.machine.memory_kind import parse_hbm
 from affinity.machine.read import read_machine
-from affinity.machine.user_override import parse_hbm
 
 from .rounds import altered, fuzzed, texts
 

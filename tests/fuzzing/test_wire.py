@@ -12,9 +12,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from knltrain.communication.collectives import GroupSegment
+from knltrain.communication.control_message import MessageError, decoded, encoded
 from knltrain.communication.internode.wire.formats import Bfloat16, Int8, TopK
 from knltrain.communication.memory_box.local import SoftMemoryBox
-from knltrain.communication.rendezvous.control_message import MessageError, decoded, encoded
 from knltrain.communication.rendezvous.failure_detector import MemberDetector, RootDetector
 from knltrain.communication.rendezvous.handshake import OTHER, Seal, confirmed, hello
 from knltrain.communication.rendezvous.peer_connection import PeerConnection

@@ -75,3 +75,39 @@ def test_a_heavy_import_would_be_seen() -> None:
 
 def test_the_launching_process_computes_nothing_and_needs_no_numerical_compiler() -> None:
     assert not {"numba", "torch", "matplotlib"} & _imported_by("import knltrain.launch.training")
+
+
+MOST_MODULES = {"parent": 200, "worker": 260}
+"""So many of our modules a run of one worker loads at most, in the process that starts it too."""
+
+_TELLING = """
+import atexit, os, sys
+def tell():
+    ours = ("affinity", "knltrain", "vectorized_ops")
+    names = sorted(name for name in list(sys.modules) if name.partition(".")[0] in ours)
+    role = "worker" if "knltrain.launch.entry" in sys.orig_argv else "parent"
+    if "knltrain.launch.entry" in sys.orig_argv or "train" in sys.orig_argv:
+        with open(os.path.join(os.environ["MODULES_TOLD_IN"], role), "w") as file:
+            file.write(" ".join(names))
+atexit.register(tell)
+"""
+
+
+@pytest.mark.slow
+def test_a_run_of_one_worker_loads_few_modules(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(_TELLING)
+    told = {"PYTHONPATH": f"{tmp_path}:{ROOT}", "MODULES_TOLD_IN": str(tmp_path)}
+    words = ["train", str(ROOT / "configs" / "lenet_digits.toml"), "--workers", "1"]
+    short = ["--set", "train.steps=1", "--set", "placement.pin=false"]
+    subprocess.run(
+        [sys.executable, "-m", "knltrain", *words, *short],
+        cwd=tmp_path,
+        env={**os.environ, **told},
+        check=True,
+        capture_output=True,
+        timeout=300,
+    )
+    for role, most in MOST_MODULES.items():
+        names = (tmp_path / role).read_text().split()
+        above = f"{role}: {len(names)} modules, expected at most {most}:\n" + "\n".join(names)
+        assert 100 < len(names) <= most, above

@@ -11,7 +11,7 @@ import pytest
 from knltrain import metrics
 from knltrain.clocks import Clocks
 from knltrain.errors import RunFolderError
-from knltrain.files import patient
+from knltrain.files import durable
 from knltrain.metrics import MetricsLog, read_metrics
 
 
@@ -200,17 +200,17 @@ def scalars(folder):
 
 
 def test_log_on_a_full_disk_waits_and_tells(tmp_path, open_log, clocks, monkeypatch):
-    monkeypatch.setattr(patient, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(durable, "RETRY_SECONDS", 0.0)
     log, write = open_log(rank=0), os.write
 
     def full(_fd, _content):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(patient.os, "write", full)
+    monkeypatch.setattr(durable.os, "write", full)
     train(log, clocks, [1, 2])
     names = ["metrics-0.jsonl", *(path.name for path in tmp_path.glob("events*"))]
     assert {name for name, lacks in log.lacking().items() if "No space" in lacks} == set(names)
-    monkeypatch.setattr(patient.os, "write", write)
+    monkeypatch.setattr(durable.os, "write", write)
     log.write_out()
     assert set(log.lacking().values()) == {""}
     assert [record["step"] for record in read_metrics(tmp_path / "metrics-0.jsonl")] == [1, 2]

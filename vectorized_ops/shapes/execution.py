@@ -14,8 +14,8 @@ from fractions import Fraction
 from typing import Any, cast
 
 from vectorized_ops.layout import padded_images
-from vectorized_ops.shapes.convolution import ConvolutionShape
 from vectorized_ops.shapes.operation import FLOAT_BYTES, OperationShape
+from vectorized_ops.shapes.weighted import ConvolutionShape
 from vectorized_ops.winograd import Matrix, WinogradTransform, transposed, winograd_transform
 
 __all__ = ["ExecutedCost", "executed"]

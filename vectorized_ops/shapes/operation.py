@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from vectorized_ops.errors import OperationError
 from vectorized_ops.implementations import Operations
 
-__all__ = ["FLOAT_BYTES", "Calls", "Cost", "OperationShape", "TimedShape"]
+__all__ = ["FLOAT_BYTES", "Calls", "Cost", "OperationShape", "Pair", "TimedShape"]
 
 FLOAT_BYTES = 4
 
@@ -75,3 +76,19 @@ def passes(values: int, flops_per_value: int, passes: int) -> Cost:
 def by(extents: tuple[int, ...]) -> str:
     """Extents as text: "3x3"."""
     return "x".join(map(str, extents))
+
+
+Pair = tuple[int, int]
+
+
+def positions(extent: int, kernel: int, stride: int, padding: int) -> int:
+    """Windows along an axis of `extent` pixels."""
+    return (extent + 2 * padding - kernel) // stride + 1
+
+
+def check_least(what: str, name: str, value: int | Pair, least: int) -> None:
+    """Refuse numbers below `least`: OperationError."""
+    if min(value if isinstance(value, tuple) else (value,)) < least:
+        raise OperationError(
+            f"{what} with {name} = {value} was asked for: expected at least {least}"
+        )

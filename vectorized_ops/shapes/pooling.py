@@ -15,10 +15,12 @@ from vectorized_ops.shapes.operation import (
     FLOAT_BYTES,
     Calls,
     Cost,
+    Pair,
     TimedShape,
     by,
+    check_least,
+    positions,
 )
-from vectorized_ops.shapes.windows import Pair, check_least, positions
 
 __all__ = [
     "AdaptivePoolingShape",

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from affinity.cpulist import format_cpulist
 from affinity.errors import PlacementError, TooManyWorkers
 from affinity.placement.place import place_workers
-from affinity.placement.plan import Plan
-from affinity.placement.request import Request, Unit
+from affinity.placement.plan import Plan, Request, Unit
 from affinity.placement.tiles import has_cache, uncut
 from affinity.process.allowed import AllowedResources
 from affinity.topology import Topology

@@ -10,7 +10,7 @@ from affinity.cli.checking.finding import Finding, Level
 from affinity.cli.phrases import memory_names
 from affinity.errors import MemoryPolicyError
 from affinity.placement.wording import listed
-from affinity.process.allocation import allocate
+from affinity.process.arena import allocate
 from affinity.process.memory_policy import bind_memory
 from affinity.process.policy import WEAKER
 from affinity.process.residency import pages_by_node

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from affinity.cli.checking.finding import Finding
+from affinity.numbers import format_bytes
 from affinity.placement.plan import Placement
 from affinity.placement.wording import counted
 from affinity.process.other_process import observe, placement_of
 from affinity.process.verification import ObservedBinding, judge, remarks
-from affinity.sizes import format_bytes
 
 
 def process_findings(pid: int) -> Iterator[Finding]:

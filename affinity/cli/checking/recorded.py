@@ -19,8 +19,8 @@ from affinity.cpulist import parse_cpulist
 from affinity.errors import NoMachine, TopologyError
 from affinity.machine.captor import NOT_ALLOWED
 from affinity.machine.cross_check import Difference, compare
+from affinity.machine.memory_kind import HbmWord
 from affinity.machine.read import read_machine, read_opinions
-from affinity.machine.user_override import HbmWord
 from affinity.placement.wording import counted
 from affinity.topology import Topology
 

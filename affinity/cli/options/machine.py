@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from affinity.cli.options.reading import file_name, typed
-from affinity.machine.user_override import parse_hbm
+from affinity.machine.memory_kind import parse_hbm
 
 
 def add_machine_options(

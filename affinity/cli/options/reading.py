@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from affinity.errors import AffinityError
-from affinity.whole_number import whole_number
+from affinity.numbers import whole_number
 
 _T = TypeVar("_T")
 

@@ -11,7 +11,8 @@ from affinity.cli.options.reading import count, typed
 from affinity.cli.phrases import parse_bytes
 from affinity.cpulist import format_cpulist, parse_cpulist
 from affinity.errors import AffinityError, PlacementError
-from affinity.placement.request import (
+from affinity.numbers import whole_number
+from affinity.placement.plan import (
     MemoryPolicy,
     Need,
     Request,
@@ -22,7 +23,6 @@ from affinity.placement.request import (
 )
 from affinity.process.allowed import AllowedResources
 from affinity.topology import Topology
-from affinity.whole_number import whole_number
 
 FIT = "fit"
 """In place of a number of workers: as many as fit."""

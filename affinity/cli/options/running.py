@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from affinity.exec import assignment
-from affinity.whole_number import whole_number
+from affinity.numbers import whole_number
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from affinity.cli.phrases import format_rate, memory_names
 from affinity.cli.picture.blocks import Block, Rectangle, Words
 from affinity.cli.picture.colours import MEMORY, TAKEN, UNKNOWN_MEMORY, worker_colour
+from affinity.numbers import format_bytes
 from affinity.placement.plan import MemoryPlan, Plan
-from affinity.sizes import format_bytes
 from affinity.topology import NumaNode, Topology
 
 _TEXT_SIZE = 11

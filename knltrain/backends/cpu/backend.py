@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Generic, TypeVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +13,6 @@ from knltrain.backends.backend import Backend, Ready, nobody_waits
 from knltrain.backends.cpu.micro_batch import MicroBatch, check_micro_batch, make_passes
 from knltrain.backends.cpu.stages import Views
 from knltrain.backends.loss import PLAIN, Loss
-from knltrain.backends.view_cache import ViewCache
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
 from knltrain.network.network import Network
@@ -152,3 +153,34 @@ def _without_gradient(network: Network) -> list[slice]:
         for spec in network.parameters
         if not network.needs_gradient(spec.layer)
     ]
+
+
+Made = TypeVar("Made")
+
+REMEMBERED_VECTORS = 8
+
+
+@final
+class ViewCache(Generic[Made]):
+    """Cached results of `make` for the latest vectors, by their addresses.
+
+    The vectors are kept alive, so that no other vector can have the same address.
+    """
+
+    def __init__(self, make: Callable[[FloatArray], Made]) -> None:
+        self._make = make
+        self._made: dict[object, tuple[FloatArray, Made]] = {}
+
+    def of(self, vector: FloatArray) -> Made:
+        """Return the cached result for the memory of `vector`, or make it."""
+        place = vector.ctypes.data, vector.shape, vector.strides, vector.dtype
+        if place not in self._made:
+            made = self._make(vector)
+            if len(self._made) == REMEMBERED_VECTORS:
+                del self._made[next(iter(self._made))]
+            self._made[place] = vector, made
+        return self._made[place][1]
+
+    def clear(self) -> None:
+        """Release all vectors and results."""
+        self._made.clear()

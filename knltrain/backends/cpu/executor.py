@@ -9,9 +9,9 @@ from typing import final
 import numpy as np
 
 from knltrain.backends.backend import Ready, nobody_waits
+from knltrain.backends.cpu.memory import Tensor
 from knltrain.backends.cpu.plan import Plan
 from knltrain.backends.cpu.stages import Run, Views
-from knltrain.backends.cpu.tensor import Tensor
 from knltrain.backends.loss import PLAIN, Loss
 from knltrain.data.dataset import Batch
 from knltrain.network.network import ALIGNMENT_FLOATS, Network

@@ -17,33 +17,10 @@ import math
 from collections.abc import Callable
 from typing import Any, Final, final
 
-from knltrain.backends.cpu.memory import Buffer, Place
-from knltrain.backends.cpu.stages import (
-    ActivationStage,
-    AdditionStage,
-    AffineStage,
-    AveragePoolingStage,
-    BatchNormalisationStage,
-    ChannelProductStage,
-    ChannelScaleStage,
-    ChannelSelectionStage,
-    CopyStage,
-    DropoutStage,
-    FlattenStage,
-    LayerNormalisationStage,
-    LocalResponseNormalisationStage,
-    MaxPoolingStage,
-    PaddingStage,
-    PooledConvolutionStage,
-    PReLUStage,
-    RectifierStage,
-    ReLUStage,
-    Stage,
-    Statistics,
-    WeightedStage,
-)
+from knltrain.backends.cpu import stages
+from knltrain.backends.cpu.memory import Buffer, Place, Tensor
+from knltrain.backends.cpu.stages import Stage
 from knltrain.backends.cpu.takers import Takers
-from knltrain.backends.cpu.tensor import Tensor
 from knltrain.errors import NetworkError
 from knltrain.network import layers
 from knltrain.network.layers import IMAGES, Layer, Shape
@@ -51,30 +28,33 @@ from knltrain.network.network import Network
 from vectorized_ops.epilogue import IDENTITY, RELU, Epilogue
 from vectorized_ops.implementations import Operations
 
-_SINGLE: Final[dict[type[Layer], tuple[Any, str, Callable[[Any], tuple[object, ...]]]]] = {
-    layers.Activation: (ActivationStage, "activation", lambda layer: (layer.function,)),
-    layers.Affine: (AffineStage, "affine", lambda layer: (layer.factor, layer.offset)),
-    layers.ChannelScale: (ChannelScaleStage, "channel_scale", lambda _: ()),
-    layers.GlobalAveragePooling: (AveragePoolingStage, "global_average_pooling", lambda _: ()),
-    layers.LayerNormalisation: (
-        LayerNormalisationStage,
+_SINGLE: Final[dict[str, tuple[str, str, Callable[[Any], tuple[object, ...]]]]] = {
+    "Activation": ("ActivationStage", "activation", lambda layer: (layer.function,)),
+    "Affine": ("AffineStage", "affine", lambda layer: (layer.factor, layer.offset)),
+    "ChannelScale": ("ChannelScaleStage", "channel_scale", lambda _: ()),
+    "GlobalAveragePooling": ("AveragePoolingStage", "global_average_pooling", lambda _: ()),
+    "LayerNormalisation": (
+        "LayerNormalisationStage",
         "layer_normalisation",
         lambda layer: (layer.epsilon,),
     ),
-    layers.LocalResponseNormalisation: (
-        LocalResponseNormalisationStage,
+    "LocalResponseNormalisation": (
+        "LocalResponseNormalisationStage",
         "local_response_normalisation",
         lambda layer: (layer.size, layer.alpha, layer.beta, layer.bias),
     ),
-    layers.PReLU: (PReLUStage, "parametric_rectifier", lambda _: ()),
-    layers.Padding: (PaddingStage, "padding", lambda layer: (layer.sides, layer.value)),
-    layers.WithinChannelNormalisation: (
-        LocalResponseNormalisationStage,
+    "PReLU": ("PReLUStage", "parametric_rectifier", lambda _: ()),
+    "Padding": ("PaddingStage", "padding", lambda layer: (layer.sides, layer.value)),
+    "WithinChannelNormalisation": (
+        "LocalResponseNormalisationStage",
         "within_channel_normalisation",
         lambda layer: (layer.size, layer.alpha, layer.beta),
     ),
 }
-"""Layers that are fused with no other: the stage, and the operation with its arguments."""
+"""Layers that are fused with no other: the stage, and the operation with its arguments.
+
+Names stand for layers and stages here and in `_lower`: those that a network lacks are not imported.
+"""
 
 
 @final
@@ -85,7 +65,7 @@ class Lowering:
         self._network, self._batch, self._operations = network, batch, operations
         self._layers = {layer.name: layer for layer in network.layers}
         self._takers = Takers(network)
-        self._statistics: dict[Tensor, BatchNormalisationStage] = {}
+        self._statistics: dict[Tensor, stages.BatchNormalisationStage] = {}
         self._slices: dict[str, Tensor] = {}
         self._done: set[str] = set()
         self._dropouts = 0
@@ -95,7 +75,7 @@ class Lowering:
             IMAGES: Tensor(IMAGES, network.input_shape, images, None)
         }
         for layer in reversed(network.layers):  # the outer of nested concatenations comes first
-            if isinstance(layer, layers.Concatenation):
+            if layer.name in self._takers.branches:
                 self._reserve(layer)
         for layer in network.layers:
             if layer.name not in self._done:
@@ -103,35 +83,37 @@ class Lowering:
 
     def _lower(self, layer: Layer) -> None:
         lower = {
-            layers.Convolution: self._convolution,
-            layers.Dense: self._dense,
-            layers.BatchNormalisation: self._batch_normalisation,
-            layers.MaxPooling: self._pooling,
-            layers.AveragePooling: self._pooling,
-            layers.AdaptiveAveragePooling: self._pooling,
-            layers.ReLU: self._rectifier,
-            layers.ChannelProduct: self._channel_product,
-            layers.ChannelShuffle: self._channel_selection,
-            layers.ChannelSlice: self._channel_selection,
-            layers.Flatten: self._flatten,
-            layers.Dropout: self._dropout,
-            layers.StochasticDepth: self._dropout,
-            layers.Addition: self._addition,
-            layers.Concatenation: self._concatenation,
-        }.get(type(layer), self._single)
+            "Convolution": self._convolution,
+            "Dense": self._dense,
+            "BatchNormalisation": self._batch_normalisation,
+            "MaxPooling": self._pooling,
+            "AveragePooling": self._pooling,
+            "AdaptiveAveragePooling": self._pooling,
+            "ReLU": self._rectifier,
+            "ChannelProduct": self._channel_product,
+            "ChannelShuffle": self._channel_selection,
+            "ChannelSlice": self._channel_selection,
+            "Flatten": self._flatten,
+            "Dropout": self._dropout,
+            "StochasticDepth": self._dropout,
+            "Addition": self._addition,
+            "Concatenation": self._concatenation,
+        }.get(type(layer).__name__, self._single)
         lower(layer)  # type: ignore[operator]
 
     def _single(self, layer: Layer) -> None:
         """Make the stage of a layer that is fused with no other one."""
-        if type(layer) not in _SINGLE:
+        if type(layer).__name__ not in _SINGLE:
             raise self._unsupported(layer)
-        kind, part, arguments = _SINGLE[type(layer)]
+        kind, part, arguments = _SINGLE[type(layer).__name__]
         make = getattr(self._operations, part)
         if make is None:
             raise self._unsupported(layer)
         operation, inputs = make(*arguments(layer)), self._input(layer)
         self.stages.append(
-            kind(layer.name, self._operations, operation, inputs, self._output(layer))
+            getattr(stages, kind)(
+                layer.name, self._operations, operation, inputs, self._output(layer)
+            )
         )
 
     def _convolution(self, layer: layers.Convolution) -> None:
@@ -143,7 +125,9 @@ class Lowering:
                 (self._batch, *inputs.shape), layer.filters, window.kernel[0]
             )
             output = self._output(layer, pool)
-            stage = PooledConvolutionStage(layer.name, self._operations, operation, inputs, output)
+            stage = stages.PooledConvolutionStage(
+                layer.name, self._operations, operation, inputs, output
+            )
             self.stages.append(stage)
             return
         shape = layer.operation(self._batch, (inputs.shape,))
@@ -155,7 +139,7 @@ class Lowering:
             flat = self._tensor(
                 f"{layer.name} inputs", (math.prod(inputs.shape),), inputs.gradient is not None
             )
-            self.stages.append(FlattenStage(layer.name, self._operations, inputs, flat))
+            self.stages.append(stages.FlattenStage(layer.name, self._operations, inputs, flat))
             inputs = flat
         shape = layer.operation(self._batch, (inputs.shape,))
         operation = self._operations.dense(shape.images, shape.inputs, shape.units)
@@ -166,7 +150,7 @@ class Lowering:
         output = self._output(layer, relu)
         output.rectified = relu is not None
         self.stages.append(
-            WeightedStage(layer.name, self._operations, operation, inputs, output, bias)
+            stages.WeightedStage(layer.name, self._operations, operation, inputs, output, bias)
         )
 
     def _batch_normalisation(self, layer: layers.BatchNormalisation) -> None:
@@ -182,7 +166,7 @@ class Lowering:
         alone = self._takers.alone(layer, self._network.inputs_of(layer)[0])
         if addend is None and alone:
             self._share_gradient(inputs, output)
-        stage = BatchNormalisationStage(
+        stage = stages.BatchNormalisationStage(
             layer.name,
             self._operations,
             inputs,
@@ -197,22 +181,22 @@ class Lowering:
             self._statistics.setdefault(inputs, stage)
         self.stages.append(stage)
 
-    def _statistics_of(self, tensor: Tensor, alone: bool = True) -> list[Statistics]:
+    def _statistics_of(self, tensor: Tensor, alone: bool = True) -> list[stages.Statistics]:
         """Return the channels of a tensor in pieces, each with the stage that has its statistics.
 
         An earlier normalisation has them, or the convolution that makes the piece, for one taker
         `alone`. Moments are those of what a ReLU is given.
         """
         if tensor in self._statistics:
-            return [Statistics(tensor, self._statistics[tensor])]
+            return [stages.Statistics(tensor, self._statistics[tensor])]
         parts = [self.tensors[name] for name in self._takers.branches.get(tensor.name, ())]
         if parts and all(part.parent is tensor for part in parts):
             return [each for part in parts for each in self._statistics_of(part)]
         found = None
         if alone and not tensor.rectified:
             makers = (stage for stage in self.stages if stage.output is tensor)
-            found = next((each for each in makers if isinstance(each, WeightedStage)), None)
-        return [Statistics(tensor, found)]
+            found = next((each for each in makers if isinstance(each, stages.WeightedStage)), None)
+        return [stages.Statistics(tensor, found)]
 
     def _addition_behind(self, layer: layers.BatchNormalisation) -> layers.Addition | None:
         """Return the addition that can be fused into a normalisation.
@@ -237,10 +221,14 @@ class Lowering:
         output = self._output(layer)
         if isinstance(layer, layers.MaxPooling):
             operation = self._operations.max_pooling(shape)
-            stage: Stage = MaxPoolingStage(layer.name, self._operations, operation, inputs, output)
+            stage: Stage = stages.MaxPoolingStage(
+                layer.name, self._operations, operation, inputs, output
+            )
         else:
             operation = self._operations.average_pooling(shape)
-            stage = AveragePoolingStage(layer.name, self._operations, operation, inputs, output)
+            stage = stages.AveragePoolingStage(
+                layer.name, self._operations, operation, inputs, output
+            )
         self.stages.append(stage)
 
     def _rectifier(self, layer: layers.ReLU) -> None:
@@ -248,12 +236,14 @@ class Lowering:
         if _is_plain(layer) and self._may_overwrite(layer, inputs):
             output = self._in_place(layer, inputs)
             output.rectified = True
-            self.stages.append(ReLUStage(layer.name, self._operations, inputs, output))
+            self.stages.append(stages.ReLUStage(layer.name, self._operations, inputs, output))
             return
         operation = self._operations.rectifier(layer.slope, layer.ceiling)
         output = self._output(layer)
         output.fixed = True
-        self.stages.append(RectifierStage(layer.name, self._operations, operation, inputs, output))
+        self.stages.append(
+            stages.RectifierStage(layer.name, self._operations, operation, inputs, output)
+        )
 
     def _dropout(self, layer: layers.Dropout | layers.StochasticDepth) -> None:
         if self._operations.dropout is None:
@@ -263,7 +253,9 @@ class Lowering:
         in_place = self._may_overwrite(layer, inputs)
         output = self._in_place(layer, inputs) if in_place else self._output(layer)
         self.stages.append(
-            DropoutStage(layer.name, self._operations, operation, inputs, output, self._dropouts)
+            stages.DropoutStage(
+                layer.name, self._operations, operation, inputs, output, self._dropouts
+            )
         )
         self._dropouts += 1
 
@@ -272,13 +264,15 @@ class Lowering:
         relu = self._plain_relu_behind(layer)
         output = self._output(layer, relu)
         output.rectified = relu is not None
-        self.stages.append(AdditionStage(layer.name, self._operations, left, right, output))
+        self.stages.append(stages.AdditionStage(layer.name, self._operations, left, right, output))
 
     def _channel_product(self, layer: layers.ChannelProduct) -> None:
         maps, factors = (self.tensors[name] for name in self._network.inputs_of(layer))
         operation, output = self._operations.channel_product(), self._output(layer)
         self.stages.append(
-            ChannelProductStage(layer.name, self._operations, operation, maps, factors, output)
+            stages.ChannelProductStage(
+                layer.name, self._operations, operation, maps, factors, output
+            )
         )
 
     def _channel_selection(self, layer: layers.ChannelSlice | layers.ChannelShuffle) -> None:
@@ -286,12 +280,12 @@ class Lowering:
         shape = layer.operation(self._batch, (inputs.shape,))
         operation, output = self._operations.channel_selection(shape.chosen), self._output(layer)
         self.stages.append(
-            ChannelSelectionStage(layer.name, self._operations, operation, inputs, output)
+            stages.ChannelSelectionStage(layer.name, self._operations, operation, inputs, output)
         )
 
     def _flatten(self, layer: layers.Flatten) -> None:
         inputs, output = self._input(layer), self._output(layer)
-        self.stages.append(FlattenStage(layer.name, self._operations, inputs, output))
+        self.stages.append(stages.FlattenStage(layer.name, self._operations, inputs, output))
 
     def _concatenation(self, layer: layers.Concatenation) -> None:
         whole = self._slices[layer.name]
@@ -302,7 +296,7 @@ class Lowering:
             stop = start + branch.shape[-1]
             if branch.parent is not whole:
                 mine = self._slice(f"{layer.name} {name}", whole, start, stop)
-                self.stages.append(CopyStage(layer.name, self._operations, branch, mine))
+                self.stages.append(stages.CopyStage(layer.name, self._operations, branch, mine))
                 branch = mine
             branches.append(branch)
             start = stop
@@ -312,7 +306,7 @@ class Lowering:
         )
         self._done.add(layer.name)
 
-    def _reserve(self, layer: layers.Concatenation) -> None:
+    def _reserve(self, layer: Layer) -> None:
         """Make the memory of a concatenation, and give eligible branches their slice of it."""
         whole = self._slices[layer.name] = self._memory_of(layer.name)
         start = 0

@@ -14,7 +14,7 @@ from knltrain.backends.cpu.executor import Passes
 from knltrain.backends.loss import PLAIN, Loss
 from knltrain.data.dataset import Batch
 from knltrain.errors import ConfigError
-from knltrain.network.layers import BatchNormalisation
+from knltrain.network import layers
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from vectorized_ops.implementations import Operations
@@ -128,7 +128,8 @@ def _half(images: int) -> int:
 
 def _normalisation(network: Network) -> str | None:
     """Return the name of a layer that normalises over the batch."""
-    found = (each for each in network.layers if isinstance(each, BatchNormalisation))
+    named = (each for each in network.layers if type(each).__name__ == "BatchNormalisation")
+    found = (each for each in named if isinstance(each, layers.BatchNormalisation))
     return next((each.name for each in found if not each.frozen), None)
 
 

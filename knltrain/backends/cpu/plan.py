@@ -13,9 +13,8 @@ import numpy as np
 
 from affinity import allocate_in
 from knltrain.backends.cpu.lowering import Lowering
-from knltrain.backends.cpu.memory import Buffer, Lifetime, Place, packed
+from knltrain.backends.cpu.memory import Buffer, Flow, Lifetime, Place, Tensor, packed
 from knltrain.backends.cpu.stages import Stage
-from knltrain.backends.cpu.tensor import Flow, Tensor
 from knltrain.errors import NetworkError
 from knltrain.network.layers import IMAGES
 from knltrain.network.network import Network

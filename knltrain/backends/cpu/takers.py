@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import final
 
-from knltrain.network.layers import IMAGES, Concatenation, Layer
+from knltrain.network import layers
+from knltrain.network.layers import IMAGES, Layer
 from knltrain.network.network import Network
 
 
@@ -38,7 +39,7 @@ class Takers:
         """Tell whether `layer` alone takes the output of the layer `name`."""
         return name != IMAGES and self.sole(self._layers[name]) is layer
 
-    def may_be_part(self, name: str, whole: Concatenation) -> bool:
+    def may_be_part(self, name: str, whole: Layer) -> bool:
         """Tell whether a branch may lie in the memory of the whole.
 
         Other layers that take it must come before: theirs are the later shares in its gradient,
@@ -55,8 +56,8 @@ def _branches(network: Network) -> dict[str, tuple[str, ...]]:
     known: dict[tuple[str, ...], str] = {}
     found = {}
     for layer in network.layers:
-        if isinstance(layer, Concatenation):
-            names = network.inputs_of(layer)
+        names = network.inputs_of(layer)
+        if len(names) > 1 and isinstance(layer, layers.Concatenation):
             begins = (size for size in range(len(names) - 1, 1, -1) if names[:size] in known)
             size = next(begins, 0)
             found[layer.name] = (known[names[:size]], *names[size:]) if size else names

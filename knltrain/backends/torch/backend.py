@@ -7,10 +7,10 @@ import math
 import torch
 
 from knltrain.backends.backend import Backend, Ready, nobody_waits
+from knltrain.backends.cpu.backend import ViewCache
 from knltrain.backends.loss import PLAIN, Loss
 from knltrain.backends.torch.execution import EagerExecution, Execution, Tensors
 from knltrain.backends.torch.losses import mean_loss, sum_of_losses
-from knltrain.backends.view_cache import ViewCache
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
 from knltrain.interchange.to_torch import NetworkModule

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import torch
 
-from knltrain.backends.view_cache import ViewCache
+from knltrain.backends.cpu.backend import ViewCache
 from knltrain.interchange.to_torch import NetworkModule, to_torch
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
+from knltrain.backends.cpu.backend import ViewCache
 from knltrain.backends.torch.execution import Execution, Tensors
 from knltrain.backends.torch.ipex_installation import check_ipex
-from knltrain.backends.view_cache import ViewCache
 from knltrain.interchange.to_torch import NetworkModule, to_torch
 from knltrain.interchange.torch_terms import TORCH_NAMES
 from knltrain.network.network import Network

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from affinity import read_topology
-from affinity.process.available import available_bytes
+from affinity.process.cgroup import available_bytes
 from knltrain.bench.exchange.contestants import (
     BOX,
     COPY,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from affinity.sizes import format_bytes
+from affinity.numbers import format_bytes
 from knltrain.errors import ConfigError
 
 FLOAT_BYTES = 4

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from affinity.cli.layout import columns
-from affinity.sizes import format_bytes
+from affinity.numbers import format_bytes
 from knltrain.bench.exchange.sizes import format_size
 
 Report = Mapping[str, Any]

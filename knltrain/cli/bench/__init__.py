@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import click
 
-from knltrain.cli.bench import data, ddp, exchange, layers, methods, nodes, one_sided, ops, step
+from knltrain.cli.on_demand import OnDemandGroup
+
+_NAMES = ("step", "ops", "layers", "exchange", "methods", "nodes", "one-sided", "ddp", "data")
 
 
-@click.group()
+@click.group(cls=OnDemandGroup, package=__name__, names=_NAMES)
 def bench() -> None:
     """Measure speed on this machine."""
-
-
-for _command in (
-    step.step,
-    ops.ops,
-    layers.layers,
-    exchange.exchange,
-    methods.methods,
-    nodes.nodes,
-    one_sided.one_sided,
-    ddp.ddp,
-    data.data,
-):
-    bench.add_command(_command)

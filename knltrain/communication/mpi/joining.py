@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, final
 
 from knltrain.cluster.mpi_job import MpiJob, launched_mpi_job, telling_mpi
+from knltrain.communication.control_message import MessageError, checked, decoded
 from knltrain.communication.mpi.library import MpiLibrary, mpi_library, prepare
 from knltrain.communication.mpi.mpi_thread import MpiThread
 from knltrain.communication.mpi.process_manager import ProcessManager
@@ -20,7 +21,6 @@ from knltrain.communication.mpi.process_mapping import process_mapping, this_nod
 from knltrain.communication.mpi.runtime import load_mpi
 from knltrain.communication.mpi.serving import Serving
 from knltrain.communication.mpi.shared_files import SharedFiles
-from knltrain.communication.rendezvous.control_message import MessageError, checked, decoded
 from knltrain.communication.rendezvous.fence import REPORT_SECONDS, Fence
 from knltrain.communication.rendezvous.interface_variables import MPI, problem
 from knltrain.communication.rendezvous.key_value_store import KeyValueStore

@@ -17,9 +17,9 @@ from affinity import (
     own_placement,
     place_mapping,
 )
+from affinity.numbers import format_bytes
 from affinity.process.mapping import address_of
 from affinity.process.residency import pages_by_node
-from affinity.sizes import format_bytes
 from knltrain.errors import SegmentError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import final
 
-from knltrain.communication.rendezvous.control_message import MessageError, checked, decoded
+from knltrain.communication.control_message import MessageError, checked, decoded
 from knltrain.errors import CollectiveError
 
 MAPPING = "PMI_process_mapping"

@@ -25,8 +25,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, final
 
+from knltrain.communication.control_message import MessageError, checked
 from knltrain.communication.rendezvous.connecting import link_to_first
-from knltrain.communication.rendezvous.control_message import MessageError, checked
 from knltrain.communication.rendezvous.door import SILENCE_SECONDS, Door
 from knltrain.communication.rendezvous.heartbeat import Heartbeat
 from knltrain.communication.rendezvous.peer_connection import (

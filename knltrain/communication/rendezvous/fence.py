@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, final
 
-from knltrain.communication.rendezvous.control_message import MessageError, checked
+from knltrain.communication.control_message import MessageError, checked
 from knltrain.communication.rendezvous.key_value_store import KeyValueStore
 from knltrain.errors import CollectiveError, ExchangeTimeout
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Final, final
 
-from knltrain.communication.shared_memory.stillness import Stillness
+from knltrain.communication.shared_memory.polling import Stillness
 
 _BEATS: Final = 8
 """The least number of heartbeats in a time limit."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, final
 
-from knltrain.communication.rendezvous.control_message import (
+from knltrain.communication.control_message import (
     LONGEST_BYTES,
     MessageError,
     decoded,

@@ -6,7 +6,7 @@ import os
 import socket
 from typing import Any, Final
 
-from knltrain.communication.rendezvous.control_message import MessageError, checked
+from knltrain.communication.control_message import MessageError, checked
 from knltrain.communication.shared_memory import process_identity
 
 LONGEST_WHY: Final = 2**14

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import final
 
 from knltrain.communication.shared_memory import process_identity
-from knltrain.communication.shared_memory.stillness import Stillness
+from knltrain.communication.shared_memory.polling import Stillness
 
 _LOOK_SECONDS = 0.25
 _STARVED_SHARE = 0.25

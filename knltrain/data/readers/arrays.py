@@ -8,8 +8,8 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from affinity.process.available import available_bytes
-from affinity.sizes import format_bytes
+from affinity.numbers import format_bytes
+from affinity.process.cgroup import available_bytes
 from knltrain.data.contents import contents_of
 from knltrain.data.readers.labels import as_labels
 from knltrain.data.source import ArraySource, Pixels

@@ -62,7 +62,7 @@ class EASGD(SynchronousRule):
     residual, it would be pulled again and again until it is sent.
 
     ``kernels`` are those of ``vectorized_ops.<implementation>.elastic``. Zhang uses β = 0.9, a
-    moving rate of 0.9 / P; `knltrain.exchange.rules.stability` has the bounds of stability.
+    moving rate of 0.9 / P; `knltrain.exchange.rules.rule` has the bounds of stability.
     Raises ConfigError unless 0 < α < 1.
     """
 

@@ -9,10 +9,9 @@ import numpy as np
 from knltrain.errors import ConfigError
 from knltrain.exchange.strategies.background import Background
 from knltrain.exchange.strategies.method import Method, Schedule
-from knltrain.exchange.strategies.strategy import StepLayer
-from knltrain.exchange.strategies.through_transport import ThroughTransport
+from knltrain.exchange.strategies.strategy import StepLayer, ThroughTransport
 from knltrain.exchange.transports.team import Team
-from knltrain.exchange.transports.visited_center import Order, VisitedCenter
+from knltrain.exchange.transports.transport import Order, VisitedCenter
 from knltrain.vectors import FloatArray, aligned_zeros
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 
 from knltrain.exchange.strategies.method import Method
-from knltrain.exchange.strategies.through_transport import ThroughTransport
+from knltrain.exchange.strategies.strategy import ThroughTransport
 from knltrain.exchange.strategies.two_levels import TwoLevelStrategy
 from knltrain.exchange.transports.grouped_team import GroupedTeam
 from knltrain.exchange.transports.transport import Transport

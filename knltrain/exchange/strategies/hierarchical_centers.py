@@ -9,7 +9,7 @@ import numpy as np
 from knltrain.clocks import ExchangeClocks
 from knltrain.exchange.strategies.background import Background
 from knltrain.exchange.strategies.method import Method
-from knltrain.exchange.strategies.through_transport import ThroughTransport
+from knltrain.exchange.strategies.strategy import ThroughTransport
 from knltrain.exchange.strategies.two_levels import TwoLevelStrategy
 from knltrain.exchange.transports.grouped_team import GroupedTeam
 from knltrain.exchange.transports.transport import Transport

@@ -19,7 +19,7 @@ from knltrain.vectors import FloatArray
 if TYPE_CHECKING:
     from knltrain.config import RunConfig
     from knltrain.config.exchange_table import ExchangeConfig
-    from knltrain.exchange.transports.team_factory import TeamFactory
+    from knltrain.exchange.transports.team import TeamFactory
     from knltrain.exchange.transports.tree_team import TreeTeam
     from knltrain.network.network import Network
 

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypedDict
 
 from knltrain.errors import ConfigError
 from knltrain.exchange.rules.rule import ExchangeRule, Moment, SynchronousRule
-from knltrain.exchange.strategies.stream import Stream
-from knltrain.exchange.transports.collective_transport import WHOLE
-from knltrain.exchange.transports.visited_center import Order
+from knltrain.exchange.transports.transport import WHOLE, Order
 
 if TYPE_CHECKING:
     from knltrain.config import RunConfig
     from knltrain.config.exchange_table import ExchangeConfig
-    from knltrain.exchange.transports.team import Team
-    from knltrain.exchange.transports.team_factory import TeamFactory
+    from knltrain.exchange.strategies.stream import Stream
+    from knltrain.exchange.transports.team import Team, TeamFactory
     from knltrain.network.network import Network
 
 Schedule: TypeAlias = Literal["synchronous"] | Order

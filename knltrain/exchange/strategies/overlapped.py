@@ -9,7 +9,7 @@ from knltrain.errors import ConfigError
 from knltrain.exchange.strategies.background import Background
 from knltrain.exchange.strategies.method import Method, OwnSettings
 from knltrain.exchange.strategies.synchronous import CollectiveStrategy
-from knltrain.exchange.transports.collective_transport import CollectiveTransport
+from knltrain.exchange.transports.transport import CollectiveTransport
 from knltrain.network.layer_slices import layer_parts, of_least_size
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from knltrain.errors import ConfigError
 from knltrain.exchange.strategies.method import Method, OwnSettings
 from knltrain.exchange.strategies.overlapped import BackgroundStrategy
 from knltrain.exchange.strategies.stream import Stream
-from knltrain.exchange.transports.collective_transport import CollectiveTransport
+from knltrain.exchange.transports.transport import CollectiveTransport
 from knltrain.network.layer_slices import fragments
 from knltrain.vectors import FloatArray
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, final
 from knltrain.errors import ConfigError
 from knltrain.exchange.rules.rule import SynchronousRule
 from knltrain.exchange.strategies.method import Method
-from knltrain.exchange.strategies.strategy import StepLayer
-from knltrain.exchange.strategies.through_transport import ThroughTransport
-from knltrain.exchange.transports.collective_transport import CollectiveTransport
+from knltrain.exchange.strategies.strategy import StepLayer, ThroughTransport
 from knltrain.exchange.transports.team import Team
+from knltrain.exchange.transports.transport import CollectiveTransport
 
 if TYPE_CHECKING:
     from knltrain.config import RunConfig

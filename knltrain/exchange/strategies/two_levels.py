@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from knltrain.errors import ConfigError
 from knltrain.exchange.strategies.method import Levels, Method, SegmentNeed
-from knltrain.exchange.strategies.strategy import StepLayer, Strategy, strategy_in
-from knltrain.exchange.strategies.through_transport import ThroughTransport
+from knltrain.exchange.strategies.strategy import StepLayer, Strategy, ThroughTransport, strategy_in
 from knltrain.exchange.transports.grouped_team import GroupedTeam
 from knltrain.exchange.transports.team import Team
 from knltrain.exchange.transports.transport import Transport

@@ -11,11 +11,10 @@ import numpy.typing as npt
 
 from knltrain.communication.internode.collective import NodeCollective
 from knltrain.exchange.rules.rule import SynchronousRule
-from knltrain.exchange.transports.collective_transport import WHOLE, CollectiveTransport
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.segment import Segment
-from knltrain.exchange.transports.start_values import check_start_values
-from knltrain.exchange.transports.team import check_sum_values
+from knltrain.exchange.transports.team import check_start_values, check_sum_values
+from knltrain.exchange.transports.transport import WHOLE, CollectiveTransport
 from knltrain.vectors import FloatArray
 
 _BLOCK_FLOATS = 2**15

@@ -19,7 +19,7 @@ from knltrain.clocks import Clock
 from knltrain.communication.shared_memory.atomics import PATIENT_LOOKS, add, give_back, read, take
 from knltrain.exchange.transports.peer_wait import PeerWait
 from knltrain.exchange.transports.segment import Segment
-from knltrain.exchange.transports.visited_center import Order
+from knltrain.exchange.transports.transport import Order
 
 Work: TypeAlias = Callable[[slice], None]
 """work(piece): called with the elements of a piece of the center."""

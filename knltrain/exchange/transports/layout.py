@@ -22,7 +22,7 @@ from __future__ import annotations
 import mmap
 from dataclasses import dataclass
 
-from knltrain.communication.shared_memory.pages import FLOAT_BYTES, HUGE_PAGE_BYTES
+from knltrain.communication.shared_memory.anonymous_file import FLOAT_BYTES, HUGE_PAGE_BYTES
 
 WORD_BYTES = 8
 ABORT_WORD = 16

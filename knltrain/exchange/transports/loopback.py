@@ -10,10 +10,8 @@ import numpy.typing as npt
 
 from knltrain.clocks import ExchangeClocks
 from knltrain.exchange.rules.rule import ExchangeRule, SynchronousRule
-from knltrain.exchange.transports.collective_transport import WHOLE, CollectiveTransport
-from knltrain.exchange.transports.start_values import check_start_values
-from knltrain.exchange.transports.team import check_sum_values
-from knltrain.exchange.transports.visited_center import Order, VisitedCenter
+from knltrain.exchange.transports.team import check_start_values, check_sum_values
+from knltrain.exchange.transports.transport import WHOLE, CollectiveTransport, Order, VisitedCenter
 from knltrain.vectors import FloatArray
 
 

@@ -12,14 +12,12 @@ from knltrain.clocks import Clock, ExchangeClocks
 from knltrain.exchange.rules.rule import ExchangeRule, SynchronousRule
 from knltrain.exchange.transports.barrier import Barrier
 from knltrain.exchange.transports.center_locks import CenterLocks
-from knltrain.exchange.transports.collective_transport import WHOLE, CollectiveTransport
 from knltrain.exchange.transports.layout import SUMS
 from knltrain.exchange.transports.peer_wait import PeerWait
 from knltrain.exchange.transports.progress_board import ProgressBoard
 from knltrain.exchange.transports.segment import Segment
-from knltrain.exchange.transports.start_values import check_start_values
-from knltrain.exchange.transports.team import check_sum_values
-from knltrain.exchange.transports.visited_center import Order, VisitedCenter
+from knltrain.exchange.transports.team import check_start_values, check_sum_values
+from knltrain.exchange.transports.transport import WHOLE, CollectiveTransport, Order, VisitedCenter
 from knltrain.vectors import FloatArray
 
 _BLOCK_FLOATS = 2**16

@@ -15,8 +15,8 @@ from knltrain.errors import ConfigError, KnltrainError, SegmentError
 from knltrain.exchange.rules.rule import ExchangeRule
 from knltrain.exchange.transports.mpi_team import MpiTeam
 from knltrain.exchange.transports.node_shared import NodeShared
-from knltrain.exchange.transports.start_values import check_start_values
-from knltrain.exchange.transports.visited_center import Order, VisitedCenter
+from knltrain.exchange.transports.team import check_start_values
+from knltrain.exchange.transports.transport import Order, VisitedCenter
 from knltrain.vectors import FloatArray, aligned_zeros
 
 _LEAVE_SECONDS = 5.0

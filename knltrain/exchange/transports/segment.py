@@ -17,7 +17,11 @@ import numpy.typing as npt
 
 from affinity import MemoryPlan, MemoryPolicyError, collapse, map_shared, place_mapping
 from knltrain.communication.shared_memory import anonymous_file, process_identity
-from knltrain.communication.shared_memory.pages import FLOAT_BYTES, HUGE_PAGE_BYTES, page_bytes_for
+from knltrain.communication.shared_memory.anonymous_file import (
+    FLOAT_BYTES,
+    HUGE_PAGE_BYTES,
+    page_bytes_for,
+)
 from knltrain.errors import SegmentError
 from knltrain.exchange.transports.layout import (
     ABORT_WORD,

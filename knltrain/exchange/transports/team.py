@@ -1,4 +1,4 @@
-"""The team: all workers of a run, as one of them uses it."""
+"""The team: all workers of a run, as one of them uses it, and as its strategy has it made."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.clocks import ExchangeClocks
+from knltrain.vectors import FloatArray
 
 
 class Team(ABC):
@@ -65,3 +66,30 @@ def check_sum_values(values: npt.NDArray[np.float64]) -> None:
         raise ValueError(
             f"all_sum: got {values.dtype} of shape {values.shape}, expected float64 of (k,), k >= 1"
         )
+
+
+class TeamFactory(ABC):
+    """Makes the team of one worker, in the way that its strategy needs."""
+
+    @abstractmethod
+    def meeting_all(self) -> Team:
+        """Make a team whose workers exchange all at once, in groups or not."""
+
+    @abstractmethod
+    def visiting(self) -> Team:
+        """Make a team whose workers, or roots of groups, visit a center."""
+
+    @abstractmethod
+    def along_trees(self) -> Team:
+        """Make a team whose workers exchange along trees, layer by layer."""
+
+
+def check_start_values(values: FloatArray | None, size: int) -> FloatArray:
+    """Return the start values of rank 0, or raise ValueError if they are missing or do not fit."""
+    if values is None:
+        raise ValueError("start_from: rank 0 must give the values that all workers start from")
+    if values.shape != (size,) or values.dtype != np.float32:
+        raise ValueError(
+            f"start_from: got {values.dtype} of shape {values.shape}, expected float32 of ({size},)"
+        )
+    return values

@@ -1,11 +1,13 @@
-"""The interface of transports: a worker's own vectors, and the center of all workers."""
+"""The interfaces of transports: a worker's own vectors, and the center of all workers."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Literal, TypeAlias
 
 import numpy as np
 
+from knltrain.exchange.rules.rule import ExchangeRule, SynchronousRule
 from knltrain.exchange.transports.team import Team
 from knltrain.vectors import FloatArray
 
@@ -45,3 +47,72 @@ class Transport(Team):
 
         ``values`` has shape (n,) float32. Only rank 0's are used; the others may pass None.
         """
+
+
+WHOLE = slice(None)
+"""All elements of the vectors."""
+
+
+class CollectiveTransport(Transport):
+    """A transport by which all workers exchange at once: every exchange is collective."""
+
+    @abstractmethod
+    def exchange(self, rule: SynchronousRule, part: slice = WHOLE) -> None:
+        """Apply ``rule`` once to a part of the locals of all workers and the center."""
+
+    @abstractmethod
+    def exchange_beside(
+        self, rule: SynchronousRule, part: slice = WHOLE, *, of_locals: bool = True
+    ) -> None:
+        """Apply ``rule`` to the spares instead of the locals, which may be read meanwhile.
+
+        With ``of_locals`` the spares begin as copies of the locals, which must not be written
+        meanwhile. Another thread may call this, as the only collective call of this worker.
+        """
+
+    @abstractmethod
+    def swap(self) -> None:
+        """Swap locals and spares; all workers must do so between the same exchanges."""
+
+    @abstractmethod
+    def exchange_at_master(self, rule: SynchronousRule) -> None:
+        """Apply ``rule`` once; rank 0 moves the center.
+
+        The workers write their contributions into their spares. These are added up along a binomial
+        tree, which leaves partial sums in the spares. Rank 0 alone absorbs the sum. For rules whose
+        `follow` does not read the contribution.
+        """
+
+
+Order: TypeAlias = Literal["first_come", "round_robin", "lock_free"]
+"""How visits exclude each other: by a lock for each piece of the center ("first_come"), by turns in
+rank order ("round_robin"), or not at all ("lock_free")."""
+
+
+class VisitedCenter(Transport):
+    """A transport whose center each worker visits, whatever the others do."""
+
+    @abstractmethod
+    def visit(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:
+        """Apply ``rule`` to this worker's local and the center, whatever the others do.
+
+        ``contribution`` (n,) float32 is this worker's own.
+
+        - "first_come": no other worker touches a piece of the center at the same time.
+        - "round_robin": workers visit one after the other, in rank order.
+        - "lock_free": others may write what is being read, and increments may be lost.
+        """
+
+    @abstractmethod
+    def push(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:
+        """Let the center absorb this worker's contribution; another thread may call this.
+
+        It must be the only thread of this worker that visits or pushes at the time.
+        """
+
+    def read_center(self) -> None:
+        """Update ``center``, if it is a copy of one that lies elsewhere."""
+
+    @abstractmethod
+    def await_turn(self) -> None:
+        """Wait until it is this worker's turn to visit by "round_robin"."""

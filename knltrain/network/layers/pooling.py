@@ -6,9 +6,8 @@ from abc import ABC
 from dataclasses import dataclass, replace
 
 from knltrain.errors import NetworkError
-from knltrain.network.layers.layer import Layer, feature_map
+from knltrain.network.layers.layer import Extent, Layer, Window, feature_map, pair, shortest
 from knltrain.network.layers.parameter import Shape
-from knltrain.network.layers.window import Extent, Window, pair, shortest
 from vectorized_ops.shapes import (
     AdaptivePoolingShape,
     AveragePoolingShape,

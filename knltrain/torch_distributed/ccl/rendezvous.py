@@ -17,9 +17,9 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
 from knltrain.cluster.variables import set_unless_set, value_of
+from knltrain.communication.control_message import MessageError, checked, decoded
 from knltrain.communication.oneccl import Communicator, unique_id
 from knltrain.communication.oneccl.library import library
-from knltrain.communication.rendezvous.control_message import MessageError, checked, decoded
 from knltrain.communication.rendezvous.failure_detector import (
     FailureDetector,
     MemberDetector,

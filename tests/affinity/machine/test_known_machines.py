@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from affinity.errors import TopologyError
+from affinity.machine.memory_kind import parse_hbm
 from affinity.machine.read import read_machine
-from affinity.machine.user_override import parse_hbm
 from affinity.topology import Modes, Topology
 
 Write = Callable[..., Any]

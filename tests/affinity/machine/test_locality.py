@@ -1,3 +1,5 @@
+"""x"""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from affinity.machine.description import Description, Processor, ToldKind
+from affinity.machine.description import Description, Kind, Processor, ToldKind
 from affinity.machine.inference import conclude
-from affinity.machine.kind import Kind
 from affinity.machine.memory_beside_cpus import kind_beside_cpus
 from affinity.machine.processors import identify
 from affinity.topology import SideCache

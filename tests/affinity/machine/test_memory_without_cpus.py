@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from affinity.machine.description import Description, ToldKind
-from affinity.machine.kind import Kind
+from affinity.machine.description import Description, Kind, ToldKind
 from affinity.machine.locality import locality
 from affinity.machine.memory_without_cpus import kind_without_cpus
 from affinity.machine.processors import identify

@@ -7,7 +7,7 @@ import pytest
 
 from affinity.machine.description import Description, Processor, ThreadPlace
 from affinity.machine.inference import conclude
-from affinity.machine.user_override import HbmWord
+from affinity.machine.memory_kind import HbmWord
 from affinity.topology import Cache, Modes, SideCache
 
 Describe = Callable[..., Description]

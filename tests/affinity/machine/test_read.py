@@ -13,9 +13,9 @@ import pytest
 from affinity.errors import NoMachine, TopologyError
 from affinity.machine import files, read
 from affinity.machine.files import FolderFiles
+from affinity.machine.memory_kind import HbmWord
 from affinity.machine.read import read_machine, read_opinions, read_topology
 from affinity.machine.snapshot import write_snapshot
-from affinity.machine.user_override import HbmWord
 
 Machines = Callable[[str], Any]
 

@@ -8,8 +8,7 @@ import pytest
 from affinity.errors import PlacementError
 from affinity.placement.budget import plan_memory
 from affinity.placement.memories import Memories
-from affinity.placement.plan import MemoryPlan, Placement
-from affinity.placement.request import Need, Request
+from affinity.placement.plan import MemoryPlan, Need, Placement, Request
 from affinity.placement.reserving import seat
 from affinity.process.allowed import AllowedResources
 from affinity.topology import SideCache, Topology

@@ -6,7 +6,7 @@ import pytest
 
 from affinity.errors import PlacementError
 from affinity.placement.checks import check_request
-from affinity.placement.request import Need, Request, Reserve
+from affinity.placement.plan import Need, Request, Reserve
 
 
 @pytest.mark.parametrize("workers", [0, -2])

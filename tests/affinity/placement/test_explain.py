@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from affinity.placement.place import place_workers
-from affinity.placement.plan import Plan
-from affinity.placement.request import Request, Reserve
+from affinity.placement.plan import Plan, Request, Reserve
 from affinity.process.allowed import AllowedResources
 from affinity.topology import Topology
 

@@ -8,8 +8,7 @@ import pytest
 from affinity.errors import PlacementError
 from affinity.placement.memories import Memories
 from affinity.placement.memory import Aim, aim
-from affinity.placement.plan import Arena
-from affinity.placement.request import Need, Request
+from affinity.placement.plan import Arena, Need, Request
 from affinity.process.allowed import AllowedResources
 from affinity.topology import SideCache, Topology
 

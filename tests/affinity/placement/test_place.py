@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from affinity.errors import PlacementError
 from affinity.placement import sharing
 from affinity.placement.place import physical_cores, place_workers
-from affinity.placement.plan import Plan
-from affinity.placement.request import Need, Request, Reserve
+from affinity.placement.plan import Need, Plan, Request, Reserve
 from affinity.placement.sharing import ALIGNED_SHARE
 from affinity.placement.tiles import tiles_of, uncut
 from affinity.process.allowed import AllowedResources

@@ -6,7 +6,7 @@ import pytest
 
 from affinity.errors import PlacementError
 from affinity.placement.place import physical_cores
-from affinity.placement.request import Request, Reserve
+from affinity.placement.plan import Request, Reserve
 from affinity.placement.reserving import kept_for_system, seat
 from affinity.topology import Topology
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from affinity.errors import PlacementError
 from affinity.exec import worker_command
-from affinity.placement.plan import Arena, KernelMode, MemoryPlan, Placement
-from affinity.placement.request import MemoryPolicy
+from affinity.placement.plan import Arena, KernelMode, MemoryPlan, MemoryPolicy, Placement
 from affinity.process.own import (
     PLACEMENT_VARIABLE,
     decode_placement,

@@ -25,7 +25,7 @@ from knltrain.network.layers import Dense
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.worker.observer import Observer
-from knltrain.worker.synchronisation import MEETING_SECONDS
+from knltrain.worker.termination import MEETING_SECONDS
 
 OF_ONE = [name for name, facts in METHODS.items() if "group_size" not in facts.reads]
 

@@ -15,7 +15,7 @@ from knltrain.backends.backend import Backend
 from knltrain.backends.torch.backend import TorchBackend
 from knltrain.network.layers import BatchNormalisation, Dropout, Multipliers
 from knltrain.network.network import Network
-from knltrain.network.parameter_settings import ParameterSetting
+from knltrain.network.parameter_groups import ParameterSetting
 from knltrain.network.parameters import ParameterVector
 
 BACKENDS: dict[str, Callable[[Network], Backend]] = {

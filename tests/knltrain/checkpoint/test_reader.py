@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from knltrain.checkpoint import reader as reader_module
-from knltrain.checkpoint.digest import DIGEST, digest_of_text
+from knltrain.checkpoint.folders import DIGEST, digest_of_text
 from knltrain.checkpoint.reader import check_whole, load_checkpoint, load_worker_state
 from knltrain.errors import CheckpointError, DamagedCheckpoint
 from knltrain.network.layers import Dense

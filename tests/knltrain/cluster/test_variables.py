@@ -8,6 +8,7 @@ import pytest
 
 from knltrain.cluster.variables import (
     check_compiling_settings,
+    plain_number,
     processor_settings,
     set_unless_set,
     value_of,
@@ -61,3 +62,12 @@ def test_variables_for_libraries_leave_alone_what_the_user_set(
     assert os.environ["KNLTRAIN_TEST_A"] == "the user's"
     assert os.environ["KNLTRAIN_TEST_B"] == "ours"
     assert value_of("KNLTRAIN_TEST_B") == "ours"
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0", 0), ("007", 7), ("999999999", 999_999_999)]
+    + [(text, None) for text in (None, "", "²", "٣", "1_0", "-1", "+1", " 1", "9" * 10)],
+)
+def test_only_plain_digits_are_a_number(text: str | None, number: int | None) -> None:
+    assert plain_number(text) == number

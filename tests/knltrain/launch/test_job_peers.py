@@ -19,9 +19,10 @@ import pytest
 from knltrain.cluster.task import Task
 from knltrain.config import RunConfig, to_toml
 from knltrain.errors import ConfigError, PeerLost, RunFolderError
-from knltrain.launch.job_peers import JobPeers, _described, job_peers_of
+from knltrain.launch.job_peers import JobPeers, _described
 from knltrain.launch.node_share import ALONE, expected_node_share
 from knltrain.launch.run_folder import CONFIG
+from knltrain.launch.training import job_peers_of
 
 
 def config(**changed: Any) -> RunConfig:

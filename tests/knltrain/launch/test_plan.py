@@ -191,42 +191,6 @@ def test_auto_counts_the_workers_of_all_shares(config_with: Load) -> None:
     assert plan.config.workers == 2 * len(plan.placements)
 
 
-def test_way_between_nodes_is_chosen_and_written_down(
-    config_with: Load, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for found, way in ((("2022.1", Path("/")), "ccl"), (None, "gloo")):
-        monkeypatch.setattr("knltrain.launch.plan.installed", lambda found=found: found)
-        chosen = plan_run(config_with(UNPINNED), PAIR).config.exchange.between_nodes
-        assert chosen == way
-    with pytest.raises(ConfigError, match=r"'ccl': oneCCL is not installed: pip install .*'gloo'"):
-        plan_run(config_with(UNPINNED, "exchange.between_nodes=ccl"), PAIR)
-    assert plan_run(config_with(UNPINNED)).config.exchange.between_nodes == "auto"
-
-
-def test_workers_that_come_alone_do_so_by_mpi(config_with: Load) -> None:
-    pytest.importorskip("mpi4py")
-    for method in ("seasgd", "shmcaffe_h"):
-        for asked in ("auto", "mpi"):
-            more = (f"exchange.method={method}", f"exchange.between_nodes={asked}")
-            chosen = config_with(UNPINNED, *more)
-            assert plan_run(chosen, PAIR).config.exchange.between_nodes == "mpi"
-
-
-@pytest.mark.parametrize(
-    ("way", "says"),
-    [
-        ("mpi", r"'mpi', by which 'sync_easgd' goes .* no mpi4py; pip install 'knltrain\[mpi\]'"),
-        ("oneccl_bindings", r"no oneccl_bindings_for_pytorch; it is archived: use 'ccl'"),
-    ],
-)
-def test_way_between_nodes_that_is_not_there_is_refused(
-    config_with: Load, monkeypatch: pytest.MonkeyPatch, way: str, says: str
-) -> None:
-    monkeypatch.setattr("knltrain.launch.plan.importlib.util.find_spec", lambda _: None)
-    with pytest.raises(ConfigError, match=says):
-        plan_run(config_with(UNPINNED, f"exchange.between_nodes={way}"), PAIR)
-
-
 @pytest.mark.parametrize(
     ("overrides", "says"),
     [
@@ -289,7 +253,9 @@ def test_nothing_is_written_for_the_wire_on_one_node(config_with: Load, written:
 def test_workers_along_trees_need_mpi_on_one_computer_too(
     config_with: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("knltrain.launch.plan.importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr(
+        "knltrain.launch.way_between_nodes.importlib.util.find_spec", lambda _: None
+    )
     chosen = ("exchange.method=caffegpi", "placement.pin=false")
     with pytest.raises(ConfigError, match=r"which are one MPI job.* no mpi4py; pip install"):
         plan_run(config_with(*chosen))

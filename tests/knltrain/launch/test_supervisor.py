@@ -19,11 +19,10 @@ import pytest
 
 from knltrain.errors import PeerLost
 from knltrain.launch.events import Event
-from knltrain.launch.failure import Failure
+from knltrain.launch.failure import LOOK_SECONDS, Failure
 from knltrain.launch.preemption import Preemption
 from knltrain.launch.signals import SignalPipe
 from knltrain.launch.supervisor import FAILURE_CODE, Ending, PeerProcesses, Supervisor
-from knltrain.launch.vitals import LOOK_SECONDS
 from knltrain.launch.worker_process import WorkerProcess
 
 PREAMBLE = """

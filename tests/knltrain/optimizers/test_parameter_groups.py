@@ -9,7 +9,7 @@ import pytest
 
 from knltrain.network.layers import BatchNormalisation, Convolution, Dense, Multipliers
 from knltrain.network.network import Network
-from knltrain.network.parameter_settings import ParameterSetting
+from knltrain.network.parameter_groups import ParameterSetting
 from knltrain.optimizers.parameter_groups import layers_of, numbered_groups
 
 NONE = np.nan

@@ -1,10 +1,11 @@
-"""The named moments of the loop: in order, and for every observer."""
+"""Observers, and the result that they are given."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from knltrain.checkpoint.contents import WorkerState
 from knltrain.errors import NonFiniteLoss
 from knltrain.evaluation import Evaluation
 from knltrain.worker.observer import Observer
@@ -46,3 +47,20 @@ def test_every_observer_hears_of_an_evaluation(make_worker, easgd, recorder):
     worker.evaluated(Evaluation(0.5, 1.0, 10))
     assert [recorder.moments for recorder in recorders] == [[("evaluated", 3, 0.5)]] * 2
     assert worker.evaluation.accuracy == 0.5
+
+
+def test_result_holds_the_means_over_the_workers(in_threads, make_worker, initial, no_exchange):
+    def train(transport):
+        seconds = {"training": 2.0 + transport.rank, "exchange": 1.0, "evaluation": 50.0}
+        start = WorkerState(3, initial, initial, {}, seconds)
+        return make_worker(no_exchange(2), transport=transport, steps=3, start=start).run()
+
+    first, second = in_threads(initial.size, 2, train)
+    assert first == second
+    assert first.steps == 3
+    assert first.train_seconds == 2.5
+    assert first.exchange_share == pytest.approx((1 / 2 + 1 / 3) / 2)
+    assert first.images_per_second == pytest.approx(3 * 12 / 2.5)
+    assert first.cost_seconds["moving"] == 1.0
+    assert first.cost_seconds["evaluation"] == 50.0
+    assert first.communication_share == pytest.approx(1 / 2.5)

@@ -16,7 +16,7 @@ from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.synchronous import SynchronousStrategy
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.exchange.transports.request_board import OpenRound, RequestBoard
-from knltrain.worker import synchronisation
+from knltrain.worker import termination
 from knltrain.worker.observer import Observer
 from knltrain.worker.periodic import DueSteps
 from knltrain.worker.requests import BoardRequests, NoRequests
@@ -67,7 +67,7 @@ def team(in_threads, make_worker, initial, board, monkeypatch):
     `ask(steps)` goes on beside them, in a thread; `steps()` are the steps for which they have set
     out.
     """
-    monkeypatch.setattr(synchronisation, "MEETING_SECONDS", 20.0)
+    monkeypatch.setattr(termination, "MEETING_SECONDS", 20.0)
 
     def train(method, ask, gate=None, termination="each"):
         def one(transport):

@@ -1,4 +1,4 @@
-"""What a worker does in a step, and in the rehearsal of one."""
+"""The mean gradient of several batches is there before anyone is told of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from knltrain.checkpoint.contents import WorkerState
 from knltrain.data.order import ShardedBatches
@@ -13,8 +14,39 @@ from knltrain.errors import NonFiniteLoss, RunAborted
 from knltrain.input.batch_feed import BatchFeed, FilledHere
 from knltrain.optimizers.adamw import AdamW
 from knltrain.worker.observer import Observer
+from knltrain.worker.step import GradientSum
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.reference.adamw import AdamWUpdate
+
+
+def test_parts_are_the_mean_of_all_batches_when_they_are_ready() -> None:
+    sums = GradientSum(6, batches=4)
+    last, seen = np.empty(6, np.float32), list[tuple[int, list[float]]]()
+
+    def ready(offset: int) -> None:
+        seen.append((offset, last.tolist()))
+
+    for _ in range(2):  # a second step does not remember the first
+        sums.begin()
+        for value in (1, 2, 3):
+            sums.add(np.full(6, value, np.float32))
+        last[:] = 6
+        seen.clear()
+        complete = sums.completing(last, ready)
+        complete(6)
+        complete(4)
+        last[:4] = 10  # a backend writes what it has not called ready
+        complete(4)
+        complete(0)
+        complete(0)
+    assert seen == [
+        (6, [6] * 6),
+        (4, [6] * 4 + [3] * 2),
+        (4, [10] * 4 + [3] * 2),
+        (0, [4] * 4 + [3] * 2),
+        (0, [4] * 4 + [3] * 2),
+    ]
+    assert_array_equal(last, [4, 4, 4, 4, 3, 3])
 
 
 def test_exchanges_happen_in_the_steps_that_are_due(make_worker, monkeypatch, tiny_network, easgd):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -17,12 +18,13 @@ from knltrain.errors import NonFiniteLoss, PeerLost
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.strategies.asynchronous import AsynchronousStrategy
 from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.strategies.strategy import strategy_in
 from knltrain.exchange.strategies.synchronous import SynchronousStrategy
 from knltrain.exchange.transports.loopback import Loopback
-from knltrain.worker import synchronisation
+from knltrain.worker import termination
 from knltrain.worker.observer import Observer
 from knltrain.worker.periodic import CheckpointObserver, DueSteps
-from knltrain.worker.termination import RunProgress, step_of_run
+from knltrain.worker.termination import MEETING_SECONDS, RunProgress, Synchronisation, step_of_run
 from vectorized_ops.reference import elastic
 
 RULES = ("each", "master", "fastest", "average")
@@ -106,7 +108,7 @@ def team(in_threads, make_worker, initial, monkeypatch):
 
     Of as many workers as there are `starts`, their own first steps; `observers(rank)` are theirs.
     """
-    monkeypatch.setattr(synchronisation, "MEETING_SECONDS", 20.0)
+    monkeypatch.setattr(termination, "MEETING_SECONDS", 20.0)
 
     def train(rule, starts, steps, observers, schedule="first_come"):
         strategy = SynchronousStrategy if schedule == "synchronous" else AsynchronousStrategy
@@ -236,3 +238,64 @@ def test_checkpoint_that_the_next_loss_condemns_is_set_aside_by_the_step_of_the_
     with pytest.raises((NonFiniteLoss, PeerLost)):
         team("average", [6, 2], 100, observers)
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-5.diverged"]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "period", "expected"),
+    [
+        ("synchronous", 1, None),
+        ("synchronous", 2, MEETING_SECONDS),
+        ("synchronous", None, MEETING_SECONDS),
+        ("first_come", 1, MEETING_SECONDS),
+    ],
+)
+def test_workers_that_are_steps_apart_have_long_to_come(
+    easgd, monkeypatch, schedule, period, expected
+):
+    method = replace(easgd(), period=period)
+    if schedule != "synchronous":
+        method = replace(method, strategy=AsynchronousStrategy, schedule=schedule)
+    part = strategy_in(method, Loopback(3))
+    limits = []
+    monkeypatch.setattr(part.team, "barrier", limits.append)
+    Synchronisation(part, RunProgress("each", 9, part.team)).wait()
+    assert limits == [expected]
+    part.close()
+
+
+def test_what_is_under_way_to_the_center_has_come_before_a_worker_is_there(easgd, monkeypatch):
+    part, moments = strategy_in(easgd(), Loopback(3)), []
+    monkeypatch.setattr(part, "settle", lambda: moments.append("settled"))
+    monkeypatch.setattr(part.team, "barrier", lambda _limit: moments.append("there"))
+    Synchronisation(part, RunProgress("each", 9, part.team)).wait()
+    assert moments == ["settled", "there"]
+    part.close()
+
+
+def test_meeting_says_when_all_last_met_and_who_has_stood_still_since(easgd):
+    part = strategy_in(easgd(), Loopback(3))
+    progress = RunProgress("each", 9, part.team)
+    synchronisation = Synchronisation(part, progress)
+    assert synchronisation.unmoved_since(0) == 0
+    found = []
+    for own_step in (2, 5, 5):
+        assert synchronisation.unmoved_since(own_step) in (None, own_step)
+        found.append((synchronisation.agree(own_step), synchronisation.step, progress.step))
+        assert synchronisation.unmoved_since(own_step) == own_step
+        assert synchronisation.unmoved_since(own_step + 1) is None
+    assert found == [(0, 2, 2), (2, 5, 5), (5, 5, 5)]
+    part.close()
+
+
+def test_all_know_the_same_of_a_run_whose_workers_are_at_different_steps(in_threads, easgd):
+    method = replace(easgd(), strategy=AsynchronousStrategy, schedule="first_come")
+
+    def meet(transport):
+        part = strategy_in(method, transport)
+        progress = RunProgress("fastest", 9, transport)
+        synchronisation = Synchronisation(part, progress)
+        own_step = 4 + transport.rank
+        synchronisation.agree(own_step)
+        return synchronisation.step, progress.worker_steps, synchronisation.unmoved_since(own_step)
+
+    assert in_threads(3, 3, meet) == [(6, (4, 5, 6), 6)] * 3

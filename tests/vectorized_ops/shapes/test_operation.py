@@ -1,3 +1,5 @@
+"""x"""
+
 from __future__ import annotations
 
 from vectorized_ops.shapes import AdditionShape, Cost, OperationShape

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from knltrain.backends.cpu.memory import Tensor
 from knltrain.backends.cpu.stages.stage import OperationStage, Run
-from knltrain.backends.cpu.tensor import Tensor
 
 __all__ = ["ChannelScaleStage", "ChannelSelectionStage"]
 

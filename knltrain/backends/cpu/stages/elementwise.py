@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from knltrain.backends.cpu.memory import Flow, Tensor
 from knltrain.backends.cpu.stages.stage import OperationStage, Run, Stage
-from knltrain.backends.cpu.tensor import Flow, Tensor
 from vectorized_ops.implementations import Operations
 from vectorized_ops.layout import AnyArray
 

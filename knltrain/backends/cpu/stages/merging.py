@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from knltrain.backends.cpu.memory import Flow, Tensor
 from knltrain.backends.cpu.stages.normalisation import pass_on
 from knltrain.backends.cpu.stages.stage import Run, Stage
-from knltrain.backends.cpu.tensor import Flow, Tensor
 from vectorized_ops.implementations import Operations
 
 __all__ = ["AdditionStage", "ChannelProductStage", "CopyStage"]

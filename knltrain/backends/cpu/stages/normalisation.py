@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from knltrain.backends.cpu.memory import Flow, Tensor
 from knltrain.backends.cpu.stages.stage import Run, Stage, channel_zeros
 from knltrain.backends.cpu.stages.weighted import WeightedStage
-from knltrain.backends.cpu.tensor import Flow, Tensor
 from knltrain.errors import NetworkError
 from vectorized_ops.epilogue import IDENTITY, Epilogue
 from vectorized_ops.implementations import Operations

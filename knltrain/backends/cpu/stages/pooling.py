@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from knltrain.backends.cpu.memory import Buffer, Place
+from knltrain.backends.cpu.memory import Buffer, Place, Tensor
 from knltrain.backends.cpu.stages.stage import OperationStage, Run, Stage
-from knltrain.backends.cpu.tensor import Tensor
 from vectorized_ops.implementations import Operations
 
 __all__ = ["AveragePoolingStage", "MaxPoolingStage"]

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from knltrain.backends.cpu.memory import Place
-from knltrain.backends.cpu.tensor import Flow, Tensor
+from knltrain.backends.cpu.memory import Flow, Place, Tensor
 from vectorized_ops.implementations import Operations
 from vectorized_ops.layout import AnyArray
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from knltrain.backends.cpu.memory import Buffer, Place
+from knltrain.backends.cpu.memory import Buffer, Flow, Place, Tensor
 from knltrain.backends.cpu.stages.stage import Run, Stage
-from knltrain.backends.cpu.tensor import Flow, Tensor
 from vectorized_ops.implementations import Operations
 
 __all__ = ["FlattenStage", "PooledConvolutionStage", "WeightedStage"]

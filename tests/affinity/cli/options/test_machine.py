@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from affinity.cli.options.machine import add_machine_options, add_output_options
-from affinity.machine.user_override import HbmWord
+from affinity.machine.memory_kind import HbmWord
 
 Parsed = Callable[..., argparse.Namespace]
 Refusal = Callable[..., str]

@@ -7,7 +7,7 @@ import pytest
 
 from affinity.cli.options.request import add_request_options, narrowed, request_from
 from affinity.errors import PlacementError
-from affinity.placement.request import Need, Request, Reserve
+from affinity.placement.plan import Need, Request, Reserve
 from affinity.process.allowed import AllowedResources
 from affinity.topology import Topology
 

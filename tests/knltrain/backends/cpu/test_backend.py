@@ -21,8 +21,8 @@ from seam.graphs import ALEXNET, GRAPHS, LENET, RESIDUAL, TYPICAL, headed
 from seam.material import batch_of, direct, parameters_of
 
 from knltrain.backends.cpu import CpuBackend
+from knltrain.backends.cpu.backend import REMEMBERED_VECTORS, ViewCache
 from knltrain.backends.torch.backend import TorchBackend
-from knltrain.backends.view_cache import REMEMBERED_VECTORS
 from knltrain.data.dataset import Batch
 from knltrain.errors import ConfigError, NetworkError
 from knltrain.network.layers import Convolution, Dense, Dropout, MaxPooling
@@ -363,3 +363,33 @@ def test_a_rehearsal_makes_all_kernels_of_a_step() -> None:
         [sys.executable, "-c", REHEARSED], capture_output=True, text=True, check=False
     )
     assert done.stdout.split() == ["True", "0", "True"], done.stderr
+
+
+def test_same_memory_gives_the_same_thing_and_another_shape_another() -> None:
+    views = ViewCache(lambda vector: vector[:])
+    vector = np.zeros(8, np.float32)
+    first = views.of(vector)
+    assert views.of(vector[:]) is first
+    for other in (vector[:4], vector[::2], vector.view(np.int32), np.zeros(8, np.float32)):
+        assert views.of(other) is not first
+
+
+def test_only_the_latest_are_kept_until_cleared() -> None:
+    made: list[int] = []
+    views = ViewCache(lambda vector: (made.append(vector.size), vector))
+    vectors = [np.zeros(size, np.float32) for size in range(1, REMEMBERED_VECTORS + 2)]
+    for vector in (*vectors, vectors[-1], vectors[0]):
+        views.of(vector)
+    assert made == [*range(1, REMEMBERED_VECTORS + 2), 1]
+    views.clear()
+    views.of(vectors[0])
+    assert made[-2:] == [1, 1]
+
+
+def test_vector_that_is_refused_displaces_nothing() -> None:
+    views = ViewCache(lambda vector: (1 // vector.size, vector))
+    kept = [np.zeros(1, np.float32) for _ in range(REMEMBERED_VECTORS)]
+    made = [views.of(vector) for vector in kept]
+    with pytest.raises(ZeroDivisionError):
+        views.of(np.zeros(0, np.float32))
+    assert all(views.of(vector) is one for vector, one in zip(kept, made, strict=True))

@@ -15,10 +15,9 @@ from seam.graphs import GRAPHS, INCEPTION, OUTPUTS, RESIDUAL, TYPICAL, headed, r
 from seam.material import batch_of, direct, parameters_of
 
 from knltrain.backends.cpu import plan
-from knltrain.backends.cpu.memory import Buffer, Lifetime, largest_sum, packed
+from knltrain.backends.cpu.memory import Buffer, Lifetime, Tensor, largest_sum, packed
 from knltrain.backends.cpu.plan import Plan
 from knltrain.backends.cpu.stages import Stage
-from knltrain.backends.cpu.tensor import Tensor
 from knltrain.errors import NetworkError
 from knltrain.network.graph import Output
 from knltrain.network.layers import (

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
+from knltrain.backends.cpu.backend import REMEMBERED_VECTORS
 from knltrain.backends.torch.backend import TorchBackend
 from knltrain.backends.torch.execution import Execution
-from knltrain.backends.view_cache import REMEMBERED_VECTORS
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
 from knltrain.network.layers import Convolution, Dense, MaxPooling, ReLU

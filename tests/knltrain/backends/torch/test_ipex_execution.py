@@ -7,9 +7,9 @@ import importlib.metadata
 import numpy as np
 import pytest
 
+from knltrain.backends.cpu.backend import REMEMBERED_VECTORS
 from knltrain.backends.torch.backend import TorchBackend
 from knltrain.backends.torch.ipex_execution import IpexExecution
-from knltrain.backends.view_cache import REMEMBERED_VECTORS
 from knltrain.data.dataset import Batch
 from knltrain.errors import ConfigError
 from knltrain.network.layers import BatchNormalisation, Convolution, Dense, ReLU

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from knltrain.backends.torch.ipex_installation import IPEX, RELEASE, check_ipex
-from knltrain.config.toml import tomllib
+from knltrain.config.reading import tomllib
 from knltrain.errors import ConfigError
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from knltrain.communication.rendezvous.control_message import encoded
+from knltrain.communication.control_message import encoded
 from knltrain.communication.rendezvous.failure_detector import MemberDetector, RootDetector
 from knltrain.communication.rendezvous.handshake import ANSWER_BYTES, confirmed, hello
 from knltrain.communication.rendezvous.handshake import OTHER as OTHER_END

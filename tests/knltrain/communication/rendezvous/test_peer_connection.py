@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from knltrain.communication.rendezvous.control_message import LONGEST_BYTES, encoded
+from knltrain.communication.control_message import LONGEST_BYTES, encoded
 from knltrain.communication.rendezvous.handshake import Seal
 from knltrain.communication.rendezvous.peer_connection import PeerConnection
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from knltrain.communication.rendezvous.control_message import MessageError, decoded, encoded
+from knltrain.communication.control_message import MessageError, decoded, encoded
 from knltrain.communication.rendezvous.peer_news import is_note, last_words, news_in, silent_for
 from knltrain.communication.shared_memory import process_identity
 

@@ -14,7 +14,7 @@ import pytest
 from interleaving.seam import Seam
 
 from knltrain.communication.memory_box.local import box, buffer, stripes
-from knltrain.communication.shared_memory import atomics, polling, process_identity, stillness
+from knltrain.communication.shared_memory import atomics, polling, process_identity
 from knltrain.exchange.transports import barrier, center_locks, peer_wait
 from vectorized_ops.reference import vectors
 
@@ -54,8 +54,8 @@ def install(seam: Seam, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(process_identity, "is_alive", seam.is_alive)
     patch.setattr(process_identity, "standstill", lambda identity: None)
     patch.setattr(process_identity, "run_delay_seconds", lambda identity: 0.0)
-    for module in (polling, stillness):
-        patch.setattr(module, "time", SimpleNamespace(monotonic=seam.seconds, sleep=seam.sleep))
+    clock = SimpleNamespace(monotonic=seam.seconds, sleep=seam.sleep)
+    patch.setattr(polling, "time", clock)
     for module in (peer_wait, buffer, box):
         patch.setattr(module, "nap_until", seam.nap_until)
     for module, settings in LOOKS.items():

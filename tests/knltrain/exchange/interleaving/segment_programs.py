@@ -9,7 +9,7 @@ from interleaving.segments import Program
 
 from knltrain.exchange.rules.rule import SynchronousRule
 from knltrain.exchange.transports.node_shared import NodeShared
-from knltrain.exchange.transports.visited_center import Order
+from knltrain.exchange.transports.transport import Order
 
 Array: TypeAlias = np.ndarray
 

@@ -34,9 +34,9 @@ from knltrain.communication.shared_memory.atomics import read
 from knltrain.errors import PeerLost, SegmentError
 from knltrain.exchange.transports import barrier
 from knltrain.exchange.transports.center_locks import CenterLocks
-from knltrain.exchange.transports.collective_transport import WHOLE
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.peer_wait import PeerWait
+from knltrain.exchange.transports.transport import WHOLE
 
 Patch: TypeAlias = pytest.MonkeyPatch
 Mutate: TypeAlias = Callable[[Any, Patch], None]

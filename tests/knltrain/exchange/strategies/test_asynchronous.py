@@ -28,8 +28,7 @@ from knltrain.exchange.strategies.strategy import Strategy, strategy_in
 from knltrain.exchange.strategies.synchronous import SynchronousStrategy
 from knltrain.exchange.transports.joining import join
 from knltrain.exchange.transports.loopback import Loopback
-from knltrain.exchange.transports.transport import Transport
-from knltrain.exchange.transports.visited_center import Order
+from knltrain.exchange.transports.transport import Order, Transport
 from knltrain.vectors import FloatArray
 from vectorized_ops.reference import averages, downpour, elastic
 from vectorized_ops.reference.elastic import synchronous_average

@@ -12,8 +12,8 @@ from knltrain.exchange.rules.averaging import GradientMean
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.overlapped import LayerwiseStrategy
 from knltrain.exchange.strategies.strategy import strategy_in
-from knltrain.exchange.transports.collective_transport import WHOLE
 from knltrain.exchange.transports.loopback import Loopback
+from knltrain.exchange.transports.transport import WHOLE
 from vectorized_ops.reference.elastic import synchronous_average
 
 

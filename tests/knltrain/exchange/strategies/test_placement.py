@@ -9,7 +9,7 @@ import pytest
 
 from affinity import MemoryPlan, Placement
 from affinity.process.memory_policy import memory_policy
-from knltrain.communication.shared_memory.pages import page_bytes_for
+from knltrain.communication.shared_memory.anonymous_file import page_bytes_for
 from knltrain.exchange.rules.downpour import Downpour
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.strategies.asynchronous import AsynchronousStrategy, OverlappedPushStrategy

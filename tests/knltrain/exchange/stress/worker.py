@@ -22,7 +22,7 @@ from knltrain.exchange.rules.averaging import ModelAveraging
 from knltrain.exchange.rules.rule import ExchangeRule
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.segment import Segment
-from knltrain.exchange.transports.visited_center import Order
+from knltrain.exchange.transports.transport import Order
 from vectorized_ops.numba.elastic import synchronous_average
 
 Array = np.ndarray

@@ -4,7 +4,7 @@ import mmap
 
 import pytest
 
-from knltrain.communication.shared_memory.pages import HUGE_PAGE_BYTES, page_bytes_for
+from knltrain.communication.shared_memory.anonymous_file import HUGE_PAGE_BYTES, page_bytes_for
 from knltrain.exchange.transports.layout import FIRST_STATE_WORD, STATE_WORDS, WORD_BYTES, Layout
 
 SHAPES = [(size, workers) for size in (1, 17, 5000, 431_080) for workers in (1, 2, 3, 64)]

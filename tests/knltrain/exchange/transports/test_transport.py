@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+import ast
+import inspect
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
-from knltrain.exchange.transports.start_values import check_start_values
+from knltrain.exchange.rules.easgd import EASGD
+from knltrain.exchange.transports.across_nodes import CrossNodeTransport
+from knltrain.exchange.transports.loopback import Loopback
+from knltrain.exchange.transports.node_shared import NodeShared
+from knltrain.exchange.transports.one_sided_center import OneSidedCenter
+from knltrain.exchange.transports.team import check_start_values
+from knltrain.exchange.transports.transport import (
+    CollectiveTransport,
+    Order,
+    Transport,
+    VisitedCenter,
+)
+from vectorized_ops.reference import elastic
 
 ROUNDING = 2.0**-24
 EXCHANGES = 4
@@ -138,3 +152,46 @@ def test_start_values_of_another_shape_are_refused() -> None:
 def test_start_without_values_of_rank_0_is_refused() -> None:
     with pytest.raises(ValueError, match="rank 0 must give"):
         check_start_values(None, 4)
+
+
+KINDS = {
+    Loopback: {CollectiveTransport, VisitedCenter},
+    NodeShared: {CollectiveTransport, VisitedCenter},
+    CrossNodeTransport: {CollectiveTransport},
+    OneSidedCenter: {VisitedCenter},
+}
+
+
+def only_refuses(method: ast.FunctionDef) -> bool:
+    """Whether there is nothing in it but a docstring and a raise."""
+    return all(isinstance(one, (ast.Expr, ast.Raise)) for one in method.body) and isinstance(
+        method.body[-1], ast.Raise
+    )
+
+
+@pytest.mark.parametrize("transport", KINDS)
+def test_workers_meet_or_visit_as_a_transport_says(transport: type[Transport]) -> None:
+    kinds = {kind for kind in (CollectiveTransport, VisitedCenter) if issubclass(transport, kind)}
+    assert kinds == KINDS[transport]
+
+
+@pytest.mark.parametrize("transport", KINDS)
+def test_no_method_is_there_to_refuse_alone(transport: type[Transport]) -> None:
+    """But turns, which nobody keeps over one-sided memory."""
+    (definition,) = ast.parse(inspect.getsource(transport)).body
+    assert isinstance(definition, ast.ClassDef)
+    methods = [one for one in definition.body if isinstance(one, ast.FunctionDef)]
+    refusing = {one.name for one in methods if only_refuses(one)}
+    assert refusing == ({"await_turn"} if transport is OneSidedCenter else set())
+
+
+@pytest.mark.parametrize("order", get_args(Order))
+def test_visit_is_an_exchange_of_one_worker_in_any_order(order: Order) -> None:
+    center: VisitedCenter = Loopback(3)
+    center.start_from(np.zeros(3, np.float32))
+    center.local[:] = 4
+    center.await_turn()
+    center.visit(EASGD(0.25, elastic), np.zeros(3, np.float32), order)
+    center.read_center()
+    assert (center.local.tolist(), center.center.tolist()) == ([3.0] * 3, [1.0] * 3)
+    center.close()

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from knltrain.config.toml import tomllib
+from knltrain.config.reading import tomllib
 from knltrain.interchange.caffe.config_text import config_text, tables_of
 from knltrain.interchange.caffe.settings import Setting
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from knltrain.backends.cpu.memory import Buffer, Place
-from knltrain.backends.cpu.tensor import Tensor
+from knltrain.backends.cpu.memory import Buffer, Place, Tensor
 from vectorized_ops.implementations import Operations
 
 IMAGES = 32

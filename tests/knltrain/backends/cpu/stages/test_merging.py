@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from knltrain.backends.cpu.memory import Tensor
 from knltrain.backends.cpu.stages import AdditionStage, CopyStage, Run
-from knltrain.backends.cpu.tensor import Tensor
 from vectorized_ops.implementations import Operations
 
 MakeTensor = Callable[..., Tensor]

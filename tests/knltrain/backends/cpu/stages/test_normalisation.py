@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from knltrain.backends.cpu.memory import Tensor
 from knltrain.backends.cpu.stages import (
     BatchNormalisationStage,
     LayerNormalisationStage,
@@ -17,7 +18,6 @@ from knltrain.backends.cpu.stages import (
     Statistics,
     WeightedStage,
 )
-from knltrain.backends.cpu.tensor import Tensor
 from vectorized_ops.epilogue import IDENTITY, RELU, Epilogue
 from vectorized_ops.implementations import Operations
 from vectorized_ops.reference import layer_normalisation, lrn, normalisation

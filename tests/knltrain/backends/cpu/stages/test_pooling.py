@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from knltrain.backends.cpu.memory import Place
+from knltrain.backends.cpu.memory import Place, Tensor
 from knltrain.backends.cpu.stages import AveragePoolingStage, MaxPoolingStage, Run
-from knltrain.backends.cpu.tensor import Tensor
 from vectorized_ops.implementations import Operations
 from vectorized_ops.reference import pooling
 from vectorized_ops.shapes import PoolingShape

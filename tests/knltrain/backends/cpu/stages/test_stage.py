@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from knltrain.backends.cpu.memory import Tensor
 from knltrain.backends.cpu.stages import Run, Stage
 from knltrain.backends.cpu.stages.stage import channel_zeros
-from knltrain.backends.cpu.tensor import Tensor
 from vectorized_ops.implementations import Operations
 
 MakeTensor = Callable[..., Tensor]

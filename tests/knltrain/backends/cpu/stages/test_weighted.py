@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from knltrain.backends.cpu.memory import Place
+from knltrain.backends.cpu.memory import Place, Tensor
 from knltrain.backends.cpu.stages import (
     FlattenStage,
     MaxPoolingStage,
@@ -17,7 +17,6 @@ from knltrain.backends.cpu.stages import (
     Stage,
     WeightedStage,
 )
-from knltrain.backends.cpu.tensor import Tensor
 from vectorized_ops.implementations import Operations
 from vectorized_ops.reference import convolution, dense
 from vectorized_ops.shapes import ConvolutionShape, PoolingShape
