@@ -20,3 +20,32 @@ def on_demand(package: str, names: Mapping[str, tuple[str, ...]]) -> Callable[[s
         return found
 
     return find
+
+
+def found_in(package: str, modules: tuple[str, ...]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package that looks for a name in its modules, one by one.
+
+    Those behind the one that has it are not imported: modules that most programs need come first.
+    `__all__` is all names of all of them.
+    """
+
+    def find(name: str) -> Any:
+        if name == "__all__":
+            found: Any = [each for module in modules for each in offers(module).__all__]
+        elif name.startswith("_"):
+            raise missing(name)
+        else:
+            having = next((each for each in map(offers, modules) if name in each.__all__), None)
+            if having is None:
+                raise missing(name)
+            found = getattr(having, name)
+        setattr(sys.modules[package], name, found)
+        return found
+
+    def offers(module: str) -> Any:
+        return import_module(f"{package}.{module}")
+
+    def missing(name: str) -> AttributeError:
+        return AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return find

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
-from vectorized_ops.on_demand import on_demand
+from vectorized_ops.on_demand import found_in, on_demand
 
 ROOMS = ("vectorized_ops.shapes", "knltrain.network.layers", "knltrain.backends.cpu.stages")
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_names_are_those_that_the_modules_offer(room: str) -> None:
+def test_modules_are_those_that_types_know_and_no_name_is_in_two(room: str) -> None:
     package = import_module(room)
-    for module, names in package._NAMES.items():
-        assert sorted(import_module(f"{room}.{module}").__all__) == sorted(names)
+    for_types = re.findall(rf"from {room}\.(\w+) import \*", Path(package.__file__).read_text())
+    assert sorted(package._MODULES) == for_types
+    assert len({*package.__all__}) == len(package.__all__)
+
+
+def test_modules_behind_that_of_the_name_are_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("decoder", "scanner"):
+        monkeypatch.delitem(sys.modules, f"json.{module}", raising=False)
+    monkeypatch.delattr("json.JSONDecoder")
+    find = found_in("json", ("decoder", "scanner"))
+    assert find("JSONDecoder") is sys.modules["json.decoder"].JSONDecoder
+    for name in ("decode", "__wrapped__"):
+        with pytest.raises(AttributeError, match=f"module 'json' has no attribute '{name}'"):
+            find(name)
 
 
 def test_only_the_module_of_the_name_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:

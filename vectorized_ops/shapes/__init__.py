@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from vectorized_ops.on_demand import on_demand
+from vectorized_ops.on_demand import found_in
 
 if TYPE_CHECKING:
     from vectorized_ops.shapes.activation import *
@@ -14,40 +14,15 @@ if TYPE_CHECKING:
     from vectorized_ops.shapes.training import *
     from vectorized_ops.shapes.weighted import *
 
-_NAMES = {
-    "activation": (
-        "ACTIVATION_FUNCTIONS",
-        "ActivationShape",
-        "AffineShape",
-        "DropoutShape",
-        "ParametricRectifierShape",
-        "RectifierShape",
-    ),
-    "channels": ("ChannelScaleShape", "ChannelSelectionShape", "shuffled_channels"),
-    "elementwise": (
-        "AdditionShape",
-        "ChannelProductShape",
-        "ConcatenationShape",
-        "CopyShape",
-        "PaddingShape",
-    ),
-    "normalisation": (
-        "BatchNormalisationShape",
-        "LayerNormalisationShape",
-        "LocalResponseShape",
-        "WithinChannelShape",
-    ),
-    "operation": ("FLOAT_BYTES", "Calls", "Cost", "OperationShape", "Pair", "TimedShape"),
-    "pooling": (
-        "AdaptivePoolingShape",
-        "AveragePoolingShape",
-        "GlobalAveragePoolingShape",
-        "MaxPoolingShape",
-        "PoolingShape",
-    ),
-    "training": ("SgdShape", "SoftmaxCrossEntropyShape"),
-    "weighted": ("ConvolutionShape", "DenseShape"),
-}
+_MODULES = (
+    "operation",
+    "weighted",
+    "pooling",
+    "activation",
+    "elementwise",
+    "normalisation",
+    "training",
+    "channels",
+)
 
-__all__ = [name for names in _NAMES.values() for name in names]
-__getattr__ = on_demand(__name__, _NAMES)
+__getattr__ = found_in(__name__, _MODULES)

@@ -7,7 +7,7 @@ figures do: comparisons, biases and normalisations cost memory traffic rather th
 
 from typing import TYPE_CHECKING
 
-from vectorized_ops.on_demand import on_demand
+from vectorized_ops.on_demand import found_in
 
 if TYPE_CHECKING:
     from knltrain.network.layers.activation import *
@@ -20,28 +20,16 @@ if TYPE_CHECKING:
     from knltrain.network.layers.pooling import *
     from knltrain.network.layers.weighted import *
 
-_NAMES = {
-    "activation": ("Activation", "Affine", "Dropout", "PReLU", "ReLU", "StochasticDepth"),
-    "channels": ("ChannelScale", "ChannelShuffle", "ChannelSlice"),
-    "layer": ("Extent", "IMAGES", "Layer", "Pair", "Window"),
-    "merging": ("Addition", "ChannelProduct", "Concatenation"),
-    "normalisation": (
-        "BatchNormalisation",
-        "LayerNormalisation",
-        "LocalResponseNormalisation",
-        "WithinChannelNormalisation",
-    ),
-    "padding": ("Padding",),
-    "parameter": ("CAFFE_BIAS", "Initial", "Multipliers", "ParameterSpec", "Role", "Shape"),
-    "pooling": (
-        "AdaptiveAveragePooling",
-        "AveragePooling",
-        "GlobalAveragePooling",
-        "MaxPooling",
-        "Pooling",
-    ),
-    "weighted": ("Convolution", "Dense", "Flatten"),
-}
+_MODULES = (
+    "parameter",
+    "layer",
+    "weighted",
+    "pooling",
+    "activation",
+    "normalisation",
+    "merging",
+    "channels",
+    "padding",
+)
 
-__all__ = [name for names in _NAMES.values() for name in names]
-__getattr__ = on_demand(__name__, _NAMES)
+__getattr__ = found_in(__name__, _MODULES)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from vectorized_ops.on_demand import on_demand
+from vectorized_ops.on_demand import found_in
 
 if TYPE_CHECKING:
     from knltrain.backends.cpu.stages.channels import *
@@ -13,28 +13,5 @@ if TYPE_CHECKING:
     from knltrain.backends.cpu.stages.stage import *
     from knltrain.backends.cpu.stages.weighted import *
 
-_NAMES = {
-    "channels": ("ChannelScaleStage", "ChannelSelectionStage"),
-    "elementwise": (
-        "ActivationStage",
-        "AffineStage",
-        "DropoutStage",
-        "PReLUStage",
-        "PaddingStage",
-        "ReLUStage",
-        "RectifierStage",
-    ),
-    "merging": ("AdditionStage", "ChannelProductStage", "CopyStage"),
-    "normalisation": (
-        "BatchNormalisationStage",
-        "LayerNormalisationStage",
-        "LocalResponseNormalisationStage",
-        "Statistics",
-    ),
-    "pooling": ("AveragePoolingStage", "MaxPoolingStage"),
-    "stage": ("OperationStage", "Run", "Stage", "Views"),
-    "weighted": ("FlattenStage", "PooledConvolutionStage", "WeightedStage"),
-}
-
-__all__ = [name for names in _NAMES.values() for name in names]
-__getattr__ = on_demand(__name__, _NAMES)
+_MODULES = ("stage", "weighted", "pooling", "elementwise", "normalisation", "merging", "channels")
+__getattr__ = found_in(__name__, _MODULES)
