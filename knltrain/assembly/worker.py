@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from affinity import arena
-from knltrain.assembly.data_pool import open_ring, opened_dataset
+from knltrain.assembly.data_pool import open_ring, opened_dataset, staged_batches
 from knltrain.assembly.kernels import compile_kernels
 from knltrain.assembly.losses import check_labels, with_balanced_weights
 from knltrain.assembly.names import (
@@ -161,15 +161,17 @@ def _strategy(config: RunConfig, team: Team, task: _Task, optimizer: Optimizer) 
 def _feed(
     config: RunConfig, task: _Task, team: Team, ahead: tuple[int, int, int] | None
 ) -> BatchFeed | None:
-    """The batches that a data pool makes; None where the worker makes its own."""
+    """The batches that a data pool makes, or whose pictures are fetched ahead from other nodes.
+
+    None where the worker makes its own.
+    """
+    batches, limit_seconds = task.batches, config.exchange.timeout_seconds
     if ahead is None:
-        return None
+        return staged_batches(task.dataset, batches, team.check, limit_seconds)
     from knltrain.input.batches_ahead import BatchesAhead
 
     fd, worker, workers = ahead
-    batches = task.batches
     ring = open_ring(config, fd, workers, task.dataset, batches.images_per_worker)
-    limit_seconds = config.exchange.timeout_seconds
     return BatchesAhead(ring, worker, batches.iter_size, team.check, limit_seconds)
 
 

@@ -146,6 +146,12 @@ class DataConfig(Table):
         default="rgb", description="order of the channels that the network takes; bgr: as Caffe's"
     )
 
+    memory: Literal["node", "distributed"] = Field(
+        default="node",
+        description="where pictures lie: 'node': what is read as a whole in the memory of each"
+        " computer, the rest in its files; 'distributed': a part in the memory of each, which sends"
+        " the others what their batches need",
+    )
     batches_ahead: Annotated[int, Field(ge=1, le=64)] = Field(
         default=3, description="batches made ahead for each worker, with placement.data_cores"
     )

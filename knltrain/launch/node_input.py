@@ -7,6 +7,7 @@ from typing import final
 
 from knltrain.data.dataset import Dataset
 from knltrain.input.node_data import NodeData, is_held
+from knltrain.launch.distributed_data import NodePart
 from knltrain.launch.job_peers import JobPeers
 from knltrain.launch.node_share import NodeShare
 
@@ -17,18 +18,28 @@ class NodeInput:
 
     The first share of a node makes it, the others get it from there. There is none of data whose
     pictures are mapped from files, or decoded: each process opens these.
+
+    With `distributes`, and on several nodes, it is a copy of the node's part alone, whatever the
+    pictures, which is served to the other nodes. It is read once all nodes have met.
     """
 
-    def __init__(self, node_share: NodeShare) -> None:
+    def __init__(self, node_share: NodeShare, distributes: bool = False) -> None:
         self._makes = node_share.share == 0
+        self._distributes = distributes and node_share.nodes > 1
         self._is_held = False
         self._nodes: tuple[int, ...] = ()
         self._data: NodeData | None = None
+        self._read: Dataset | None = None
+        self._part: NodePart | None = None
 
     def keep(self, nodes: tuple[int, ...], dataset: Dataset) -> None:
         """Take the data set that was read, spread over these NUMA nodes."""
-        self._is_held, self._nodes = is_held(dataset), nodes
-        if self._is_held and self._makes:
+        self._is_held, self._nodes = self._distributes or is_held(dataset), nodes
+        if not (self._is_held and self._makes):
+            return
+        if self._distributes:
+            self._read = dataset
+        else:
             self._data = NodeData.copy_of(dataset, nodes)
 
     def share(
@@ -39,27 +50,47 @@ class NodeInput:
         `node_share` is what all have agreed on; `read` reads the data set once more if this process
         turns out to be the first share.
         """
-        if not self._is_held or node_share.shares == 1:
+        if not self._is_held or (node_share.shares == 1 and not self._distributes):
             return []
         assert job_peers is not None
         if node_share.share:
             self.close()
+            if self._distributes:
+                job_peers.addresses(None)
             self._data = NodeData(*job_peers.memory_fds(1, "data"))
             return []
-        if self._data is None:
+        closing: list[Callable[[], None]] = []
+        if self._distributes:
+            dataset, self._read = self._read or read(), None
+            self._part = NodePart(dataset, self._nodes, job_peers)
+            self._data = self._part.data
+            closing.append(self._part.close)
+        elif self._data is None:
             self._data = NodeData.copy_of(read(), self._nodes)
-        return [each.close for each in job_peers.doorkeepers((self._data.fd,), "data")]
+        if node_share.shares > 1:
+            closing += [each.close for each in job_peers.doorkeepers((self._data.fd,), "data")]
+        return closing
 
     @property
     def fd(self) -> int | None:
         """The file descriptor for workers; None where they open the data set themselves."""
         return None if self._data is None else self._data.fd
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of the node's part."""
+        return () if self._part is None else (self._part.told,)
+
+    def await_others(self) -> None:
+        """Keep the part until no other node needs it."""
+        if self._part is not None:
+            self._part.await_others()
+
     def close(self) -> None:
         """Close the file."""
         if self._data is not None:
             self._data.close()
-        self._data = None
+        self._data = self._read = None
 
     def __enter__(self) -> NodeInput:
         return self

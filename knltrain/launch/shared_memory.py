@@ -91,6 +91,7 @@ def shared_by_workers(
         read = partial(build_dataset, plan.config)
         for close in data.share(plan.node_share, job_peers, read):
             open_.callback(close)
+        notes = (*notes, *data.notes)
         ring = None
         if plan.pool is not None:
             ring = _ring(plan)

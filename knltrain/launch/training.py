@@ -59,6 +59,7 @@ CHANGEABLE: Final = (
     "data.name",
     "data.root",
     "data.batches_ahead",
+    "data.memory",
     "checkpoint.every_minutes",
     "exchange.timeout_seconds",
     "preemption.*",
@@ -89,7 +90,7 @@ def train(config: RunConfig, kept_fds: Sequence[int] = (), *, follow: Follow | N
     said = display.note if leads else _unsaid
     with module_import(config, said) as found, ExitStack() as checking:
         share = expected_node_share(task)
-        data = checking.enter_context(NodeInput(share))
+        data = checking.enter_context(NodeInput(share, found.config.data.memory == "distributed"))
         plan = plan_run(found.config, share, data.keep)
         plan = plan.noting((*found.notes, *check_weights(found.config)))
         with (
@@ -105,9 +106,11 @@ def train(config: RunConfig, kept_fds: Sequence[int] = (), *, follow: Follow | N
                 write_network(folder, build_network(part.config))
                 write_preprocessing(folder, part.preprocessing)
                 write_config(folder, found.kept_in(folder, part.config))
-            return _carry_out(
+            folder = _carry_out(
                 part, folder, job_peers, memory, kept_fds, heeding, display, resume=False
             )
+            data.await_others()
+            return folder
 
 
 def resume(
@@ -138,7 +141,7 @@ def resume(
     task = this_task()
     share = expected_node_share(task)
     with (
-        NodeInput(share) as data,
+        NodeInput(share, config.data.memory == "distributed") as data,
         ExitStack() as heeding,
         _at_its_node_share(_resumed_plan(config, share, data), task) as (part, job_peers),
         ExitStack() as holding,
@@ -159,7 +162,9 @@ def resume(
                 write_preprocessing(run_folder, part.preprocessing)
             write_config(run_folder, part.config)
         folder = run_folder if part.node_share.leads else None
-        return _carry_out(part, folder, job_peers, memory, (), heeding, display, resume=True)
+        folder = _carry_out(part, folder, job_peers, memory, (), heeding, display, resume=True)
+        data.await_others()
+        return folder
 
 
 def _resumed_plan(config: RunConfig, share: NodeShare, data: NodeInput) -> RunPlan:
