@@ -65,7 +65,7 @@ class PartClient:
     """A connection to the door of a node. All calls raise PeerLost if the node is gone."""
 
     def __init__(self, doors: Doors, node: int) -> None:
-        self._doors, self._node = doors, node
+        self._doors, self._node, self._patience_seconds = doors, node, doors.limit_seconds
         try:
             self._connection = socket.create_connection(doors.addresses[node], doors.limit_seconds)
         except OSError as error:
@@ -109,16 +109,16 @@ class PartClient:
         self._connection.close()
 
     def _prove(self) -> None:
-        self._connection.settimeout(_FIRST_SECONDS)
+        self._wait_for(_FIRST_SECONDS)
         said = hello(self._doors.node)
         self._connection.sendall(said)
-        try:
-            answer = self._received(ANSWER_BYTES)
-        except PeerLost as error:
-            raise HandshakeError(str(error.__cause__)) from error
-        _, proof = confirmed(self._doors.key, said, answer)
+        _, proof = confirmed(self._doors.key, said, self._received(ANSWER_BYTES))
         self._connection.sendall(proof)
-        self._connection.settimeout(self._doors.limit_seconds)
+        self._wait_for(self._doors.limit_seconds)
+
+    def _wait_for(self, seconds: float) -> None:
+        self._patience_seconds = seconds
+        self._connection.settimeout(seconds)
 
     def _send(self, message: bytes) -> None:
         try:
@@ -137,8 +137,7 @@ class PartClient:
 
     def _lost(self, error: Exception) -> PeerLost:
         if isinstance(error, TimeoutError):
-            limit = f"{self._doors.limit_seconds:g} s (exchange.timeout_seconds)"
-            return PeerLost(f"{self._name()} has not answered for {limit}")
+            return PeerLost(f"{self._name()} has not answered in {self._patience_seconds:g} s")
         return PeerLost(f"{self._name()} is gone: {error or type(error).__name__}")
 
 

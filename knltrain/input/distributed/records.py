@@ -142,8 +142,8 @@ class DistributedRecords:
         return clients[node]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what belongs to this process."""
-        return {**self.__dict__, "staged": None, "_of_thread": threading.local()}
+        """Without what this process has fetched; `NodeData` leaves out what its threads keep."""
+        return {**self.__dict__, "staged": None}
 
 
 def _received(client: PartClient, count: int) -> list[memoryview]:

@@ -68,11 +68,11 @@ class PartServer:
 
     def close(self) -> None:
         """End all connections."""
-        self._closed = True
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # which ends `accept`
         self._listener.close()
         with self._lock:
+            self._closed = True
             for connection in self._open:
                 with suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
@@ -94,6 +94,8 @@ class PartServer:
         close_in_forked_processes(connection)
         with self._lock:
             self._open.add(connection)
+            if self._closed:
+                connection.shutdown(socket.SHUT_RDWR)
         try:
             try:
                 node = self._met(connection)

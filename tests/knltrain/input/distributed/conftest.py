@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import io
-import pickle
 import socket
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
-import numpy as np
 import pytest
 from PIL import Image
 

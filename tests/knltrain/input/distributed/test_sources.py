@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 from knltrain.data.dataset import Batch, Dataset
 from knltrain.data.preprocessing import Draws
 from knltrain.errors import BrokenPicture
-from knltrain.input.distributed.sources import distributed, records_of
+from knltrain.input.distributed.sources import records_of
 
 from .conftest import Spread
 
@@ -37,9 +37,7 @@ def test_every_node_has_the_pictures_of_all(
         one = [int(rows[0])]
         np.testing.assert_array_equal(images_of(found, one), images_of(whole, one))
         every = list(range(10))
-        np.testing.assert_array_equal(
-            images_of(found, every, None), images_of(whole, every, None)
-        )
+        np.testing.assert_array_equal(images_of(found, every, None), images_of(whole, every, None))
         assert found.contents == whole.contents
         assert found.train.source.contents() == whole.train.source.contents()
 
@@ -52,3 +50,36 @@ def test_a_node_holds_its_part_alone(
     records = [records_of(each.train.source) for each in found]
     assert [(each.part.first, len(each.part)) for each in records if each] == [(0, 20), (20, 21)]
     assert sum(each.part.content.nbytes for each in records if each) >= 41 * 20
+
+
+def test_a_broken_picture_of_a_peer_is_named_by_its_file(encoded: Dataset, spread: Spread) -> None:
+    files: Any = encoded.train.source
+    files.pictures._encoded[40] = b"no picture"
+    found = spread(encoded)[0]
+    with pytest.raises(BrokenPicture, match=r"/train/café40\.png"):
+        images_of(found, [0, 40])
+
+
+def test_broken_pictures_are_skipped_as_in_the_whole(encoded: Dataset, spread: Spread) -> None:
+    files: Any = encoded.train.source
+    files.pictures._encoded[40] = b"no picture"
+    files.rules = type(files.rules)(skip=True)
+    found = spread(encoded)[0]
+    np.testing.assert_array_equal(images_of(found, [0, 40]), images_of(encoded, [0, 40]))
+
+
+def test_crops_of_test_pictures_have_their_source(raw: Dataset, spread: Spread) -> None:
+    found = spread(replace(raw, test_crops=(raw.test, raw.test)))[1]
+    assert [each.source for each in found.test_crops] == [found.test.source] * 2
+    assert found.test.source is not raw.test.source
+
+
+def test_raw_pictures_of_a_part_are_views_of_it(raw: Dataset, spread: Spread) -> None:
+    source: Any = spread(raw)[1].train.source
+    assert source.held_bytes == 21 * 90
+    assert np.shares_memory(source.picture(40), source.records.part.content)
+    assert "picture 3, which node 0 holds" in source.picture_name(3)
+    out = np.empty((2, 6, 5, 3), np.uint8)
+    source.read(np.array([3, 40]), out)
+    np.testing.assert_array_equal(out[0], raw.train.source.picture(3))
+    assert records_of(raw.train.source) is None
