@@ -94,9 +94,9 @@ class PartServer:
         close_in_forked_processes(connection)
         with self._lock:
             self._open.add(connection)
-            if self._closed:
-                connection.shutdown(socket.SHUT_RDWR)
         try:
+            if self._closed:  # else `close` ends it
+                raise EOFError
             try:
                 node = self._met(connection)
             finally:

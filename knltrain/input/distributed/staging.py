@@ -19,6 +19,8 @@ from knltrain.input.distributed.records import DistributedRecords, Fetched
 SLOTS: Final = 2
 """Batches whose pictures are there or under way."""
 
+_NOTHING: Final[tuple[int, Fetched | Exception]] = (-1, DataError("nothing was fetched"))
+
 
 @final
 class _Slot:
@@ -27,7 +29,7 @@ class _Slot:
     def __init__(self) -> None:
         self.number = -1
         self.room: Pixels | None = None
-        self.found: tuple[int, Fetched | Exception] = (-1, DataError("nothing was asked for"))
+        self.found = _NOTHING
 
 
 @final
@@ -84,7 +86,8 @@ class StagedBatches(BatchFeed):
     def _ask(self, number: int) -> None:
         slot = self._slots[number % SLOTS]
         if slot.number != number:
-            slot.number = number
+            # What was found before is not to be taken again: its room is written over from now on.
+            slot.number, slot.found = number, _NOTHING
             self._asked.put((slot, number))
 
     def _fetch_all(self) -> None:
