@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import final
 
 from affinity.sizes import format_bytes
@@ -20,58 +21,74 @@ from knltrain.launch.job_peers import JobPeers
 
 @final
 class NodePart:
-    """This node's part of `dataset`, copied to the memory of these NUMA nodes, and served.
+    """This process's share in its node's part of a data set, of all processes that start workers.
 
-    `data` is for this node's processes; `told` is a line about the part for the user. Collective:
-    all nodes tell each other where their doors are. Raises DataError or SegmentError where there is
-    no room, and what `JobPeers` raises.
+    The first share of a node reads the part of `dataset`, copies it to the memory of these NUMA
+    nodes and serves it; the others give no data set. `data` is for this node's processes; `told`
+    is a line about the part for the user. Collective: all tell each other where their doors are.
+    Raises DataError or SegmentError where there is no room, and what `JobPeers` raises.
     """
 
-    def __init__(self, dataset: Dataset, numa_nodes: tuple[int, ...], job_peers: JobPeers) -> None:
-        self._job_peers = job_peers
-        node, nodes = job_peers.node_share.node, job_peers.node_share.nodes
-        listener = job_peers.door()
-        try:
+    def __init__(
+        self, dataset: Dataset | None, numa_nodes: tuple[int, ...], job_peers: JobPeers
+    ) -> None:
+        self._job_peers, self._share = job_peers, job_peers.node_share
+        self._server: PartServer | None = None
+        self.told = ""
+        with ExitStack() as failing:
+            listener = None if dataset is None else failing.enter_context(job_peers.door())
             addresses, key = job_peers.addresses(listener), job_peers.key_for("data")
-            self._doors = Doors(node, addresses, key, job_peers.limit_seconds)
-            sources = dataset.train.source, dataset.test.source
-            check_room(sum(part_bytes(each, nodes) for each in sources), nodes)
-            begin = time.monotonic()
-            parts = read_parts(dataset, node, nodes)
-            seconds = time.monotonic() - begin
-            self.data = NodeData.copy_of(distributed(dataset, parts, self._doors), numa_nodes)
-        except BaseException:
-            listener.close()
-            raise
-        read = sum(part.content.nbytes for part in parts)
-        images = sum(map(len, parts))
-        self.told = (
-            f"data: node {node} of {nodes} holds {images:,} of {sum(map(len, sources)):,} images: "
-            f"{format_bytes(read)}, read in {seconds:.2f} s"
-        )
-        del parts
-        held = self.data.dataset()
-        found = (records_of(half.source) for half in (held.train, held.test))
-        served = [records.part for records in found if records is not None]
-        self._server = PartServer(listener, key, served, nodes)
-        self._others = [other for other in range(nodes) if other != node]
+            self._doors = Doors(self._share.node, addresses, key, job_peers.limit_seconds)
+            if dataset is None or listener is None:
+                self.data = NodeData(*job_peers.memory_fds(1, "data"))
+            else:
+                self.data = self._read(dataset, numa_nodes)
+                self._server = self._serve(listener)
+            failing.pop_all()
         self._staying: list[PartClient] = []
         self._is_done, self._lock = False, threading.Lock()
-        for other in self._others:
+        for other in self._other_nodes:
             threading.Thread(target=self._stay, args=(other,), daemon=True).start()
 
     def await_others(self) -> None:
-        """Tell the others that this node needs their parts no more; wait until all have said so.
+        """Tell other nodes that this process needs their parts no more; wait until all say so.
 
         Or until one of them is lost.
         """
         self._leave()
-        self._server.await_others(len(self._others), lambda: self._job_peers.lost is not None)
+        if self._server is not None:
+            others = len(self._other_nodes) * self._share.shares
+            self._server.await_others(others, lambda: self._job_peers.lost is not None)
 
     def close(self) -> None:
         """End the service."""
         self._leave()
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
+
+    @property
+    def _other_nodes(self) -> list[int]:
+        return [each for each in range(self._share.nodes) if each != self._share.node]
+
+    def _read(self, dataset: Dataset, numa_nodes: tuple[int, ...]) -> NodeData:
+        node, nodes = self._share.node, self._share.nodes
+        sources = dataset.train.source, dataset.test.source
+        check_room(sum(part_bytes(each, nodes) for each in sources), nodes)
+        begin = time.monotonic()
+        parts = read_parts(dataset, node, nodes)
+        seconds = time.monotonic() - begin
+        read = sum(part.content.nbytes for part in parts)
+        self.told = (
+            f"data: node {node} of {nodes} holds {sum(map(len, parts)):,} of "
+            f"{sum(map(len, sources)):,} images: {format_bytes(read)}, read in {seconds:.2f} s"
+        )
+        return NodeData.copy_of(distributed(dataset, parts, self._doors), numa_nodes)
+
+    def _serve(self, listener: socket.socket) -> PartServer:
+        held = self.data.dataset()
+        found = (records_of(half.source) for half in (held.train, held.test))
+        parts = [records.part for records in found if records is not None]
+        return PartServer(listener, self._doors.key, parts, self._share.nodes)
 
     def _stay(self, other: int) -> None:
         with suppress(PeerLost):  # which the workers will tell

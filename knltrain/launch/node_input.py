@@ -53,21 +53,20 @@ class NodeInput:
         if not self._is_held or (node_share.shares == 1 and not self._distributes):
             return []
         assert job_peers is not None
-        if node_share.share:
-            self.close()
-            if self._distributes:
-                job_peers.addresses(None)
-            self._data = NodeData(*job_peers.memory_fds(1, "data"))
-            return []
         closing: list[Callable[[], None]] = []
         if self._distributes:
-            dataset, self._read = self._read or read(), None
+            dataset = None if node_share.share else self._read or read()
+            self._read = None
             self._part = NodePart(dataset, self._nodes, job_peers)
             self._data = self._part.data
             closing.append(self._part.close)
+        elif node_share.share:
+            self.close()
+            self._data = NodeData(*job_peers.memory_fds(1, "data"))
         elif self._data is None:
             self._data = NodeData.copy_of(read(), self._nodes)
-        if node_share.shares > 1:
+        if node_share.share == 0 and node_share.shares > 1:
+            assert self._data is not None
             closing += [each.close for each in job_peers.doorkeepers((self._data.fd,), "data")]
         return closing
 
@@ -79,7 +78,7 @@ class NodeInput:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know of the node's part."""
-        return () if self._part is None else (self._part.told,)
+        return (self._part.told,) if self._part is not None and self._part.told else ()
 
     def await_others(self) -> None:
         """Keep the part until no other node needs it."""

@@ -55,15 +55,15 @@ class PartServer:
         self._visitors = threading.BoundedSemaphore(MOST_VISITORS)
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
-        self._left: set[int] = set()
+        self._left = 0
         self._closed = False
         close_in_forked_processes(listener)
         listener.setblocking(True)
         threading.Thread(target=self._let_in, name="data-door", daemon=True).start()
 
     def await_others(self, others: int, is_vain: Callable[[], bool]) -> None:
-        """Wait until so many nodes have left that had said that they stay, or it is in vain."""
-        while len(self._left) < others and not is_vain():
+        """Wait until so many clients have left that had said that they stay, or it is in vain."""
+        while self._left < others and not is_vain():
             time.sleep(_PAUSE_SECONDS)
 
     def close(self) -> None:
@@ -98,10 +98,10 @@ class PartServer:
             if self._closed:  # else `close` ends it
                 raise EOFError
             try:
-                node = self._met(connection)
+                self._meet(connection)
             finally:
                 self._visitors.release()
-            self._answer_all(connection, node)
+            self._answer_all(connection)
         except HandshakeError as error:
             _LOG.warning("turned away a stranger from %s: %s", address, error)
         except (OSError, EOFError):
@@ -111,8 +111,8 @@ class PartServer:
                 self._open.discard(connection)
             connection.close()
 
-    def _met(self, connection: socket.socket) -> int:
-        """The node of a client that has proved itself in time."""
+    def _meet(self, connection: socket.socket) -> None:
+        """Have a client prove itself in time."""
         deadline = time.monotonic() + VISIT_SECONDS
         said = _in_time(connection, HELLO_BYTES, deadline)
         node = rank_in(said)
@@ -124,15 +124,14 @@ class PartServer:
         connection.settimeout(None)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         end_when_silent(connection, SILENCE_SECONDS)
-        return node
 
-    def _answer_all(self, connection: socket.socket, node: int) -> None:
+    def _answer_all(self, connection: socket.socket) -> None:
         head = bytearray(REQUEST.size)
         while True:
             receive_all(connection, [memoryview(head)])
             half, count = REQUEST.unpack(head)
             if half == STAY:
-                self._await_leave(connection, node)
+                self._await_leave(connection)
                 return
             if half >= len(self._parts) or not 0 < count <= MOST_ROWS:
                 _refuse(connection, f"{count} pictures of half {half}")
@@ -149,12 +148,13 @@ class PartServer:
             sizes = np.array([len(each) for each in records], "<i8").tobytes()
             send_all(connection, [memoryview(STATUS.pack(0) + sizes), *records])
 
-    def _await_leave(self, connection: socket.socket, node: int) -> None:
+    def _await_leave(self, connection: socket.socket) -> None:
         try:
             while connection.recv(1):
                 pass
         finally:
-            self._left.add(node)
+            with self._lock:
+                self._left += 1
 
 
 def _in_time(connection: socket.socket, size: int, deadline: float) -> bytes:
