@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from typing import final
 
@@ -24,8 +25,8 @@ class NodePart:
     """This process's share in its node's part of a data set, of all processes that start workers.
 
     The first share of a node reads the part of `dataset`, copies it to the memory of these NUMA
-    nodes and serves it; the others give no data set. `data` is for this node's processes; `told`
-    is a line about the part for the user. Collective: all tell each other where their doors are.
+    nodes and serves it; the others give no data set. `data` is for this node's processes; `read`
+    tells how much was read, and how fast. Collective: all tell each other where their doors are.
     Raises DataError or SegmentError where there is no room, and what `JobPeers` raises.
     """
 
@@ -34,7 +35,7 @@ class NodePart:
     ) -> None:
         self._job_peers, self._share = job_peers, job_peers.node_share
         self._server: PartServer | None = None
-        self.told = ""
+        self.read: Mapping[str, int | float] | None = None
         with ExitStack() as failing:
             listener = None if dataset is None else failing.enter_context(job_peers.door())
             addresses, key = job_peers.addresses(listener), job_peers.key_for("data")
@@ -77,11 +78,14 @@ class NodePart:
         begin = time.monotonic()
         parts = read_parts(dataset, node, nodes)
         seconds = time.monotonic() - begin
-        read = sum(part.content.nbytes for part in parts)
-        self.told = (
-            f"data: node {node} of {nodes} holds {sum(map(len, parts)):,} of "
-            f"{sum(map(len, sources)):,} images: {format_bytes(read)}, read in {seconds:.2f} s"
-        )
+        self.read = {
+            "node": node,
+            "nodes": nodes,
+            "images": sum(map(len, parts)),
+            "all_images": sum(map(len, sources)),
+            "bytes": sum(part.content.nbytes for part in parts),
+            "read_seconds": round(seconds, 3),
+        }
         return NodeData.copy_of(distributed(dataset, parts, self._doors), numa_nodes)
 
     def _serve(self, listener: socket.socket) -> PartServer:
@@ -104,3 +108,12 @@ class NodePart:
             self._is_done = True
             for client in self._staying:
                 client.close()
+
+
+def told_of_part(read: Mapping[str, int | float]) -> str:
+    """A line about a node's part for the user."""
+    return (
+        f"data: node {read['node']} of {read['nodes']} holds {read['images']:,} of "
+        f"{read['all_images']:,} images: {format_bytes(int(read['bytes']))}, read in "
+        f"{read['read_seconds']:.2f} s"
+    )

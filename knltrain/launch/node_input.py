@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import final
 
 from knltrain.data.dataset import Dataset
@@ -76,9 +76,9 @@ class NodeInput:
         return None if self._data is None else self._data.fd
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """What the user should know of the node's part."""
-        return (self._part.told,) if self._part is not None and self._part.told else ()
+    def part(self) -> Mapping[str, int | float] | None:
+        """What this process has read of the node's part; None if it has read none."""
+        return None if self._part is None else self._part.read
 
     def await_others(self) -> None:
         """Keep the part until no other node needs it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from knltrain.assembly import build_dataset, network_size, plain_method
 from knltrain.exchange.strategies.node_memory import NodeMemory
 from knltrain.launch.data_cores import told_of_pool
+from knltrain.launch.distributed_data import told_of_part
 from knltrain.launch.job_peers import JobPeers
 from knltrain.launch.node_input import NodeInput
 from knltrain.launch.plan import RunPlan
@@ -60,12 +61,16 @@ def _memory(plan: RunPlan, job_peers: JobPeers | None, open_: ExitStack) -> Node
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What this process's workers have in common: a node's memory, its data set, and batches."""
+    """What this process's workers have in common: a node's memory, its data set, and batches.
+
+    `part` tells what the node holds of a distributed data set, if this process reads it.
+    """
 
     memory: NodeMemory | None
     data_fd: int | None
     ring: BatchRing | None
     notes: tuple[str, ...]
+    part: Mapping[str, int | float] | None = None
 
     def abort(self, code: int) -> None:
         """Tell all to give up."""
@@ -91,7 +96,8 @@ def shared_by_workers(
         read = partial(build_dataset, plan.config)
         for close in data.share(plan.node_share, job_peers, read):
             open_.callback(close)
-        notes = (*notes, *data.notes)
+        if data.part is not None:
+            notes = (*notes, told_of_part(data.part))
         ring = None
         if plan.pool is not None:
             ring = _ring(plan)
@@ -100,7 +106,7 @@ def shared_by_workers(
             placed = (note for at, place in places for note in ring.place(at, place.memory))
             told = told_of_pool(plan.config, plan.pool, len(plan.placements))
             notes = (*notes, told, *dict.fromkeys(placed))
-        yield Shared(memory, data.fd, ring, notes)
+        yield Shared(memory, data.fd, ring, notes, data.part)
 
 
 def _ring(plan: RunPlan) -> BatchRing:

@@ -45,6 +45,7 @@ from knltrain.launch.run_folder import (
     read_preprocessing,
     write_config,
     write_network,
+    write_part,
     write_preprocessing,
 )
 from knltrain.launch.shared_memory import Shared, shared_by_workers
@@ -213,6 +214,8 @@ def _carry_out(
         elif one_job:
             meeting_point = holding.enter_context(_own_meeting_point())
         assert run_folder is not None
+        if shared.part is not None:
+            write_part(run_folder, shared.part)
         board = RequestBoard.create(len(plan.placements))
         holding.callback(board.close)
         orders = Orders(plan.noting(shared.notes), run_folder, shared, meeting_point, resume, board)

@@ -14,6 +14,7 @@ import pytest
 from knltrain.data.dataset import Dataset
 from knltrain.errors import DataError, PeerLost
 from knltrain.input.distributed import parts
+from knltrain.launch.distributed_data import told_of_part
 from knltrain.launch.job_peers import JobPeers
 from knltrain.launch.node_input import NodeInput
 from knltrain.launch.node_share import ALONE
@@ -46,15 +47,15 @@ def test_all_processes_of_all_nodes_have_all_pictures(nodes: tuple[str, ...]) ->
         with opened(job_peers, dataset) as input_:
             found = images(input_)
             input_.await_others()
-            return found, input_.notes
+            return found, input_.part
 
     found = together(work, nodes=nodes)
     for pictures, _ in found:
         np.testing.assert_array_equal(pictures, expected)
-    told = [note for _, notes in found for note in notes]
-    assert [re.sub(r"[\d.]+ B, read in .*", "", note) for note in told] == [
-        "data: node 0 of 2 holds 6 of 13 images: ",
-        "data: node 1 of 2 holds 7 of 13 images: ",
+    told = [told_of_part(part) for _, part in found if part is not None]
+    assert [re.sub(r"read in [\d.]+ s", "", note) for note in told] == [
+        "data: node 0 of 2 holds 6 of 13 images: 540 B, ",
+        "data: node 1 of 2 holds 7 of 13 images: 630 B, ",
     ]
 
 
