@@ -117,7 +117,7 @@ class _Task(NamedTuple):
 
 
 def _task(config: RunConfig, team: Team, clocks: Clocks, data_fd: int | None) -> _Task:
-    from knltrain.data.order import ShardedBatches
+    from knltrain.data.order import EpochOrders, ShardedBatches
     from knltrain.optimizers.learning_rate import learning_rate_at
 
     network, workers = build_network(config), team.workers
@@ -125,6 +125,8 @@ def _task(config: RunConfig, team: Team, clocks: Clocks, data_fd: int | None) ->
         dataset = opened_dataset(config, data_fd)
         check_fit(network, dataset)
         check_labels(config, network, dataset)
+        # What is fetched ahead may be of the next epoch.
+        epochs = 2 if config.data.memory == "distributed" else 1
         batches = ShardedBatches(
             dataset.train,
             config.train.batch,
@@ -132,6 +134,7 @@ def _task(config: RunConfig, team: Team, clocks: Clocks, data_fd: int | None) ->
             workers,
             config.seed,
             iter_size=config.train.iter_size,
+            orders=EpochOrders(len(dataset.train), config.seed, epochs),
         )
     steps = total_steps(config, batches.steps_per_epoch)
 
