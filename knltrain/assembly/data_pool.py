@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from knltrain.cluster.data_pool import DataPoolIdentity
     from knltrain.data.dataset import Batch, Dataset
     from knltrain.data.order import ShardedBatches
+    from knltrain.input.batch_feed import BatchFeed
     from knltrain.input.batch_pool import BatchPool
     from knltrain.input.batch_ring import BatchRing
 
@@ -29,6 +30,20 @@ def opened_dataset(config: RunConfig, data_fd: int | None) -> Dataset:
     from knltrain.input.node_data import held_dataset
 
     return held_dataset(data_fd)
+
+
+def staged_batches(
+    dataset: Dataset, batches: ShardedBatches, check: Callable[[], None], limit_seconds: float
+) -> BatchFeed | None:
+    """Batches whose pictures are fetched ahead; None where no other node holds any of them."""
+    from knltrain.input.distributed.sources import records_of
+
+    records = records_of(dataset.train.source)
+    if records is None:
+        return None
+    from knltrain.input.distributed.staging import StagedBatches
+
+    return StagedBatches(batches, records, dataset.train.image_shape, check, limit_seconds)
 
 
 def open_ring(

@@ -47,6 +47,7 @@ def memory_needs(
     iter_size: int = 1,
     workers: int = 1,
     batches_ahead_bytes: int = 0,
+    nodes: int = 1,
 ) -> tuple[Need, ...]:
     """Memory that each of a computer's `workers` needs for model, data and the program.
 
@@ -54,7 +55,8 @@ def memory_needs(
       output with its gradient, for `images_per_worker` images or, unless it is 0, a `micro_batch`
       of them. The kernels' scratch memory is not counted.
     - The data are there once for all workers: each has its part of them. What is made ahead,
-      `batches_ahead_bytes`, lies near the worker that takes it.
+      `batches_ahead_bytes`, lies near the worker that takes it. Of several `nodes` each has a part
+      of the data.
     - The program's memory is touched when the model's is, and so lies with it.
     """
     from vectorized_ops.layout import padded_images
@@ -68,12 +70,16 @@ def memory_needs(
     ahead = [Need("batches", batches_ahead_bytes, "best")] if batches_ahead_bytes else []
     return (
         Need("model", model, "best"),
-        Need("data", -(-_data_bytes(dataset) // workers), "dram"),
+        Need("data", -(-_data_bytes(dataset, nodes) // workers), "dram"),
         *ahead,
         Need("program", PROGRAM_BYTES, "best"),
     )
 
 
-def _data_bytes(dataset: Dataset) -> int:
+def _data_bytes(dataset: Dataset, nodes: int) -> int:
     sources = (dataset.train.source, dataset.test.source)
+    if nodes > 1:
+        from knltrain.input.distributed.parts import part_bytes
+
+        return sum(part_bytes(source, nodes) + source.labels.nbytes for source in sources)
     return sum(source.held_bytes + source.labels.nbytes for source in sources)

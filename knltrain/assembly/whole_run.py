@@ -91,9 +91,15 @@ def check_run(config: RunConfig, keep: Callable[[Dataset], None] | None = None) 
             iter_size=chosen.iter_size,
             workers=int(config.workers),
             batches_ahead_bytes=ahead * batch.bytes,
+            nodes=config.total_nodes if config.data.memory == "distributed" else 1,
         ),
         model_preprocessing(config.data, dataset),
-        (*dataset.notes, *left_over(method, steps), *idle_cores(config, method)),
+        (
+            *dataset.notes,
+            *on_one_node(config),
+            *left_over(method, steps),
+            *idle_cores(config, method),
+        ),
         dataset.contents,
         batch,
     )
@@ -226,6 +232,13 @@ def left_over(method: Method, steps: int) -> list[str]:
         f"exchange.communication_period = {method.period}: the last {rest} of {steps} steps come "
         "after the last exchange, and are not in the model; a multiple of the period has them all"
     ]
+
+
+def on_one_node(config: RunConfig) -> list[str]:
+    """Warn of a data set that is to be distributed to one computer."""
+    if config.data.memory == "node" or config.total_nodes > 1:
+        return []
+    return ["data.memory = 'distributed': on one computer it is as 'node'"]
 
 
 def idle_cores(config: RunConfig, method: Method) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from affinity import arena
-from knltrain.assembly.data_pool import open_ring, opened_dataset
+from knltrain.assembly.data_pool import open_ring, opened_dataset, staged_batches
 from knltrain.assembly.kernels import compile_kernels
 from knltrain.assembly.losses import check_labels, with_balanced_weights
 from knltrain.assembly.names import (
@@ -118,7 +118,7 @@ class _Task(NamedTuple):
 
 
 def _task(config: RunConfig, team: Team, clocks: Clocks, data_fd: int | None) -> _Task:
-    from knltrain.data.order import ShardedBatches
+    from knltrain.data.order import EpochOrders, ShardedBatches
     from knltrain.optimizers.learning_rate import learning_rate_at
 
     network, workers = build_network(config), team.workers
@@ -126,6 +126,8 @@ def _task(config: RunConfig, team: Team, clocks: Clocks, data_fd: int | None) ->
         dataset = opened_dataset(config, data_fd)
         check_fit(network, dataset)
         check_labels(config, network, dataset)
+        # What is fetched ahead may be of the next epoch.
+        epochs = 2 if config.data.memory == "distributed" else 1
         batches = ShardedBatches(
             dataset.train,
             config.train.batch,
@@ -133,6 +135,7 @@ def _task(config: RunConfig, team: Team, clocks: Clocks, data_fd: int | None) ->
             workers,
             config.seed,
             iter_size=config.train.iter_size,
+            orders=EpochOrders(dataset.train, config.seed, epochs),
         )
     steps = total_steps(config, batches.steps_per_epoch)
 
@@ -162,15 +165,19 @@ def _strategy(config: RunConfig, team: Team, task: _Task, optimizer: Optimizer) 
 def _feed(
     config: RunConfig, task: _Task, team: Team, ahead: tuple[int, int, int] | None
 ) -> BatchFeed | None:
-    """The batches that a data pool makes; None where the worker makes its own."""
-    if ahead is None:
+    """The batches that a data pool makes, or whose pictures are fetched ahead from other nodes.
+
+    None where the worker makes its own.
+    """
+    batches, limit_seconds = task.batches, config.exchange.timeout_seconds
+    if ahead is None and config.data.memory == "node":
         return None
+    if ahead is None:
+        return staged_batches(task.dataset, batches, team.check, limit_seconds)
     from knltrain.input.batches_ahead import BatchesAhead
 
     fd, worker, workers = ahead
-    batches = task.batches
     ring = open_ring(config, fd, workers, task.dataset, batches.images_per_worker)
-    limit_seconds = config.exchange.timeout_seconds
     return BatchesAhead(ring, worker, batches.iter_size, team.check, limit_seconds)
 
 

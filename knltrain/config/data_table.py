@@ -163,6 +163,12 @@ class DataConfig(Table):
     block_images: Count | None = Field(
         default=None, description="images of a block of order 'blocks'; left out: those of 64 MiB"
     )
+    memory: Literal["node", "distributed"] = Field(
+        default="node",
+        description="where pictures lie: 'node': what is read as a whole in the memory of each"
+        " computer, the rest in its files; 'distributed': a part in the memory of each, which sends"
+        " the others what their batches need",
+    )
     batches_ahead: Annotated[int, Field(ge=1, le=64)] = Field(
         default=3, description="batches made ahead for each worker, with placement.data_cores"
     )

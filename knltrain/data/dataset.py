@@ -83,6 +83,12 @@ class LabelledImages:
         """Whether all are known to be their pictures, moved and flipped at most, normalised."""
         return self.preprocessing.copies(self.source)
 
+    def rows_read(self, rows: Rows, draws: Draws) -> Rows:
+        """The pictures that `write` reads for images `rows`: they, and what they are mixed with."""
+        if self.mixing is None:
+            return rows
+        return np.concatenate((rows, self.mixing.partners(rows, draws, len(self))))
+
     def write(self, rows: Rows, out: Batch, draws: Draws | None = None) -> None:
         """Write the images `rows` (n,) and their labels to `out`, of n images.
 

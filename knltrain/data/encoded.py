@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -36,6 +37,9 @@ class EncodedPictures(ABC):
 
     def read_ahead(self, rows: Rows) -> None:  # noqa: B027
         """Let the disk read pictures `rows` (n,), ascending: they are asked for soon."""
+
+    def expect(self, rows: Rows) -> None:  # noqa: B027
+        """Pictures `rows` (n,) are asked for next, by this thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,11 @@ class EncodedSource(ImageSource):
             if not self.rules.skip:
                 raise _stopping(error) from error
             return self._next_good(row, error, least, buffer)
+
+    def pictures_of(self, rows: Rows) -> Sequence[Pixels]:
+        """Decoded, each as `picture` gives it."""
+        self.pictures.expect(rows)
+        return super().pictures_of(rows)
 
     def encoded(self, row: int) -> Encoded:
         """The bytes of picture `row`, or of the one that takes its place; BrokenPicture."""

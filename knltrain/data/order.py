@@ -11,6 +11,7 @@ import numpy.typing as npt
 from knltrain.data.blocks import BlocksAhead, block_order
 from knltrain.data.dataset import Batch, LabelledImages
 from knltrain.data.preprocessing import Draws
+from knltrain.data.source import Rows
 from knltrain.errors import DataError
 
 
@@ -112,9 +113,17 @@ class ShardedBatches:
         batch = step * self.iter_size + number
         sources = np.random.SeedSequence([self._seed, batch, self._rank])
         out.key[:] = sources.generate_state(1, np.uint64)
+        rows, draws = self._rows_and_draws(step, number)
+        self._images.write(rows, out, draws)
+
+    def rows_read(self, step: int, number: int = 0) -> Rows:
+        """The pictures that `fill` reads: those of the batch, and what they are mixed with."""
+        return self._images.rows_read(*self._rows_and_draws(step, number))
+
+    def _rows_and_draws(self, step: int, number: int) -> tuple[Rows, Draws]:
         epoch, position = divmod(step, self.steps_per_epoch)
         begin = (position * self.iter_size + number) * self._batch
         self._orders.reach(epoch, begin, begin + self._batch)
         start = begin + self._rank * self.images_per_worker
         rows = self._orders.of(epoch)[start : start + self.images_per_worker]
-        self._images.write(rows, out, Draws(self._seed, epoch))
+        return rows, Draws(self._seed, epoch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import select
 import socket
 import time
 from contextlib import suppress
@@ -19,7 +20,14 @@ from knltrain.communication.rendezvous.rendezvous import Rendezvous
 from knltrain.communication.shared_memory.descriptor_passing import DescriptorServer, fd_behind
 from knltrain.config import RunConfig
 from knltrain.data.contents import DataContents
-from knltrain.errors import KnltrainError, PeerLost, RunFolderError, RunStopped, SegmentError
+from knltrain.errors import (
+    ExchangeTimeout,
+    KnltrainError,
+    PeerLost,
+    RunFolderError,
+    RunStopped,
+    SegmentError,
+)
 from knltrain.launch.node_share import NodeShare, agreed_node_shares, card_of, met_node_share
 from knltrain.launch.run_folder import CONFIG
 
@@ -38,6 +46,7 @@ class JobPeers:
 
     - `node_share` is its part of the run.
     - ``lost_fd`` becomes readable when another process is gone; `lost` then tells which and why.
+    - `limit_seconds` is how long another process may take.
     - ``notes_fd`` becomes readable when a note has come: notes go from the others to the first
       process, which `leads`, and from it to all `others`.
 
@@ -55,7 +64,7 @@ class JobPeers:
         self._notes: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self.others, self.leads = task.tasks - 1, task.rank == 0
         limit_seconds = max(LEAST_PATIENCE_SECONDS, config.exchange.timeout_seconds)
-        self._limit_seconds = limit_seconds
+        self.limit_seconds = limit_seconds
         described = _described(config)
         card = card_of(task, socket.gethostname(), allowed_cpus(), __version__, described, data)
         self._listener: socket.socket | None = None
@@ -96,6 +105,48 @@ class JobPeers:
         meeting_point = MeetingPoint(rendezvous.first_address, told["port"], rendezvous.address, fd)
         return Path(told["run_folder"]), meeting_point
 
+    def door(self) -> socket.socket:
+        """A listener of this process for others of the run, at the address that they know."""
+        rendezvous = self._found()
+        return (
+            rendezvous.listener() if self.leads else socket.create_server((rendezvous.address, 0))
+        )
+
+    def addresses(self, door: socket.socket | None) -> tuple[tuple[str, int], ...]:
+        """The address (host, port) of each node's `door`, which one of its tasks has (collective).
+
+        Raises what `settle` raises, and ExchangeTimeout.
+        """
+        rendezvous, own = self._found(), self.node_share.node
+        told = [] if door is None else [[own, rendezvous.address, door.getsockname()[1]]]
+        if self.leads:
+            words = told + self._awaited(self.node_share.nodes - len(told))
+            rendezvous.share(sorted(words))
+            return tuple((host, port) for _, host, port in sorted(words))
+        for word in told:
+            rendezvous.note({"door": word})
+        (_, _, port), *others = rendezvous.share()
+        return ((rendezvous.first_address, port), *((host, port) for _, host, port in others))
+
+    def key_for(self, purpose: str) -> bytes:
+        """A key that all processes of the run know, and nobody else."""
+        return self._found().key_for(purpose)
+
+    def _awaited(self, count: int) -> list[list[Any]]:
+        """The doors of so many others."""
+        deadline, found = time.monotonic() + self.limit_seconds, list[list[Any]]()
+        while len(found) < count:
+            if self.lost is not None:
+                raise self.lost
+            if time.monotonic() > deadline:
+                raise ExchangeTimeout(
+                    f"{len(found)} of {count} other nodes have told in {self.limit_seconds:g} s "
+                    "where their data are"
+                )
+            select.select([self.notes_fd], [], [], _PAUSE_SECONDS)
+            found += [note["door"] for note in self.notes()]
+        return found
+
     def doorkeepers(self, fds: tuple[int, ...], what: str = "memory") -> list[DescriptorServer]:
         """Serve the descriptors of a node's memory to its other shares, while servers are open."""
         return [
@@ -107,7 +158,7 @@ class JobPeers:
 
         Raises SegmentError on timeout, and PeerLost if another process has failed meanwhile.
         """
-        deadline = time.monotonic() + self._limit_seconds
+        deadline = time.monotonic() + self.limit_seconds
         found: list[int] = []
         try:
             while len(found) < count:

@@ -6,7 +6,7 @@ import fcntl
 import itertools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -138,6 +138,12 @@ def write_placement(
     name = PLACEMENT if first == 0 else PLACEMENT.replace(".json", f"-{first}.json")
     places = {"workers": workers} if pool is None else {"workers": workers, "data_pool": pool}
     _write_whole(run_folder / name, json.dumps(places, indent=2) + "\n")
+
+
+def write_part(run_folder: Path, part: Mapping[str, int | float]) -> None:
+    """Write what part of a distributed data set a node holds: `data.json`, or `data-NODE.json`."""
+    name = f"data-{part['node']}.json" if part["node"] else "data.json"
+    _write_whole(run_folder / name, json.dumps(dict(part), indent=2) + "\n")
 
 
 def log_of(run_folder: Path, rank: int) -> Path:

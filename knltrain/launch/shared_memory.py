@@ -2,80 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias, final
+from typing import TYPE_CHECKING, TypeAlias
 
 from knltrain.assembly import build_dataset, network_size, plain_method
-from knltrain.data.dataset import Dataset
-from knltrain.input.node_data import NodeData, is_held
 from knltrain.launch.data_cores import told_of_pool
-from knltrain.launch.node_share import NodeShare
 from knltrain.launch.plan import RunPlan
 
 if TYPE_CHECKING:
     from knltrain.exchange.strategies.node_memory import NodeMemory
     from knltrain.input.batch_ring import BatchRing
     from knltrain.launch.job_peers import JobPeers
-
-
-@final
-class NodeInput:
-    """A node's copy of the data set, from the check of the run to its end.
-
-    The first share of a node makes it, the others get it from there. There is none of data whose
-    pictures are mapped from files, or decoded: each process opens these.
-    """
-
-    def __init__(self, node_share: NodeShare) -> None:
-        self._makes = node_share.share == 0
-        self._is_held = False
-        self._nodes: tuple[int, ...] = ()
-        self._data: NodeData | None = None
-
-    def keep(self, nodes: tuple[int, ...], dataset: Dataset) -> None:
-        """Take the data set that was read, spread over these NUMA nodes."""
-        self._is_held, self._nodes = is_held(dataset), nodes
-        if self._is_held and self._makes:
-            self._data = NodeData.copy_of(dataset, nodes)
-
-    def share(
-        self, node_share: NodeShare, job_peers: JobPeers | None, read: Callable[[], Dataset]
-    ) -> list[Callable[[], None]]:
-        """Hand the copy to the node's other shares, or get it; returns what is to be closed.
-
-        `node_share` is what all have agreed on; `read` reads the data set once more if this process
-        turns out to be the first share.
-        """
-        if not self._is_held or node_share.shares == 1:
-            return []
-        assert job_peers is not None
-        if node_share.share:
-            self.close()
-            self._data = NodeData(*job_peers.memory_fds(1, "data"))
-            return []
-        if self._data is None:
-            self._data = NodeData.copy_of(read(), self._nodes)
-        return [each.close for each in job_peers.doorkeepers((self._data.fd,), "data")]
-
-    @property
-    def fd(self) -> int | None:
-        """The file descriptor for workers; None where they open the data set themselves."""
-        return None if self._data is None else self._data.fd
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._data is not None:
-            self._data.close()
-        self._data = None
-
-    def __enter__(self) -> NodeInput:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    from knltrain.launch.node_input import NodeInput
 
 
 _WORDS_ALONE = 16
@@ -122,12 +63,16 @@ def _memory(plan: RunPlan, job_peers: JobPeers | None, open_: ExitStack) -> Node
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What this process's workers have in common: a node's memory, its data set, and batches."""
+    """What this process's workers have in common: a node's memory, its data set, and batches.
+
+    `part` tells what the node holds of a distributed data set, if this process reads it.
+    """
 
     memory: NodeMemory | None
     data_fd: int | None
     ring: BatchRing | None
     notes: tuple[str, ...]
+    part: Mapping[str, int | float] | None = None
 
     def abort(self, code: int) -> None:
         """Tell all to give up."""
@@ -153,6 +98,10 @@ def shared_by_workers(
         read = partial(build_dataset, plan.config)
         for close in data.share(plan.node_share, job_peers, read):
             open_.callback(close)
+        if data.part is not None:
+            from knltrain.launch.distributed_data import told_of_part
+
+            notes = (*notes, told_of_part(data.part))
         ring = None
         if plan.pool is not None:
             ring = _ring(plan)
@@ -161,7 +110,7 @@ def shared_by_workers(
             placed = (note for at, place in places for note in ring.place(at, place.memory))
             told = told_of_pool(plan.config, plan.pool, len(plan.placements))
             notes = (*notes, told, *dict.fromkeys(placed))
-        yield Shared(memory, data.fd, ring, notes)
+        yield Shared(memory, data.fd, ring, notes, data.part)
 
 
 def _ring(plan: RunPlan) -> BatchRing:

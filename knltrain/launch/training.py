@@ -26,6 +26,7 @@ from knltrain.exchange.transports.request_board import RequestBoard
 from knltrain.launch.failure import Failure
 from knltrain.launch.listener import Listener
 from knltrain.launch.module_import import module_import
+from knltrain.launch.node_input import NodeInput
 from knltrain.launch.node_share import NodeShare, expected_node_share
 from knltrain.launch.orders import Orders, start_pool, start_worker
 from knltrain.launch.plan import RunPlan, plan_run
@@ -41,9 +42,10 @@ from knltrain.launch.run_folder import (
     read_preprocessing,
     write_config,
     write_network,
+    write_part,
     write_preprocessing,
 )
-from knltrain.launch.shared_memory import NodeInput, Shared, shared_by_workers
+from knltrain.launch.shared_memory import Shared, shared_by_workers
 from knltrain.launch.signals import SignalPipe, check_main_thread
 from knltrain.launch.supervisor import Supervisor
 
@@ -59,6 +61,7 @@ CHANGEABLE: Final = (
     "data.name",
     "data.root",
     "data.batches_ahead",
+    "data.memory",
     "checkpoint.every_minutes",
     "exchange.timeout_seconds",
     "preemption.*",
@@ -89,7 +92,7 @@ def train(config: RunConfig, kept_fds: Sequence[int] = (), *, follow: Follow | N
     said = display.note if leads else _unsaid
     with module_import(config, said) as found, ExitStack() as checking:
         share = expected_node_share(task)
-        data = checking.enter_context(NodeInput(share))
+        data = checking.enter_context(NodeInput(share, found.config.data.memory == "distributed"))
         plan = plan_run(found.config, share, data.keep)
         plan = plan.noting((*found.notes, *check_weights(found.config)))
         with (
@@ -105,9 +108,11 @@ def train(config: RunConfig, kept_fds: Sequence[int] = (), *, follow: Follow | N
                 write_network(folder, build_network(part.config))
                 write_preprocessing(folder, part.preprocessing)
                 write_config(folder, found.kept_in(folder, part.config))
-            return _carry_out(
+            folder = _carry_out(
                 part, folder, job_peers, memory, kept_fds, heeding, display, resume=False
             )
+            data.await_others()
+            return folder
 
 
 def resume(
@@ -138,7 +143,7 @@ def resume(
     task = this_task()
     share = expected_node_share(task)
     with (
-        NodeInput(share) as data,
+        NodeInput(share, config.data.memory == "distributed") as data,
         ExitStack() as heeding,
         _at_its_node_share(_resumed_plan(config, share, data), task) as (part, job_peers),
         ExitStack() as holding,
@@ -159,7 +164,9 @@ def resume(
                 write_preprocessing(run_folder, part.preprocessing)
             write_config(run_folder, part.config)
         folder = run_folder if part.node_share.leads else None
-        return _carry_out(part, folder, job_peers, memory, (), heeding, display, resume=True)
+        folder = _carry_out(part, folder, job_peers, memory, (), heeding, display, resume=True)
+        data.await_others()
+        return folder
 
 
 def _resumed_plan(config: RunConfig, share: NodeShare, data: NodeInput) -> RunPlan:
@@ -225,6 +232,8 @@ def _carry_out(
         elif one_job:
             meeting_point = holding.enter_context(_own_meeting_point())
         assert run_folder is not None
+        if shared.part is not None:
+            write_part(run_folder, shared.part)
         board = RequestBoard.create(len(plan.placements))
         holding.callback(board.close)
         orders = Orders(plan.noting(shared.notes), run_folder, shared, meeting_point, resume, board)

@@ -48,15 +48,7 @@ class PeerConnection:
         self._own, self._others = own, others
         self._received = b""
         self._telling = threading.Lock()
-        half = max(1, silence_seconds // 2)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, value in (
-            (socket.TCP_KEEPIDLE, half),
-            (socket.TCP_KEEPINTVL, 1),
-            (socket.TCP_KEEPCNT, half),
-            (socket.TCP_USER_TIMEOUT, 1000 * silence_seconds),
-        ):
-            connection.setsockopt(socket.IPPROTO_TCP, option, value)
+        end_when_silent(connection, silence_seconds)
         close_in_forked_processes(connection)
 
     def tell(self, message: Any) -> None:
@@ -108,6 +100,19 @@ class PeerConnection:
             if not hmac.compare_digest(code, self._others.code(text)):
                 raise MessageError("a frame that the other end has not sent")
             yield decoded(text)
+
+
+def end_when_silent(connection: socket.socket, seconds: int) -> None:
+    """Make a connection fail once the other end's kernel has not answered for so long."""
+    half = max(1, seconds // 2)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        (socket.TCP_KEEPIDLE, half),
+        (socket.TCP_KEEPINTVL, 1),
+        (socket.TCP_KEEPCNT, half),
+        (socket.TCP_USER_TIMEOUT, 1000 * seconds),
+    ):
+        connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 _OPEN: weakref.WeakSet[socket.socket] = weakref.WeakSet()

@@ -9,6 +9,7 @@ that they know the job's secret (`knltrain.cluster.JobSecret`).
 from __future__ import annotations
 
 import hashlib
+import hmac
 import secrets
 import socket
 import time
@@ -73,6 +74,7 @@ class Rendezvous:
         self._lost: PeerLost | None = None
         self._limit_seconds = limit_seconds
         self._secret = JobSecret(task)
+        self._key = b""
         self._first_rank: RootDetector | None = None
         self._other: MemberDetector | None = None
         try:
@@ -109,6 +111,10 @@ class Rendezvous:
         addresses = self._first_rank.own_addresses
         alone = next(iter(addresses)) if len(addresses) == 1 else ""
         return socket.create_server((alone, 0), backlog=self.task.tasks)
+
+    def key_for(self, purpose: str) -> bytes:
+        """A key of this run for other connections of its processes, which all of them know."""
+        return hmac.digest(self._key, f"{purpose} {self.token}".encode(), "sha256")
 
     def note(self, note: dict[str, Any]) -> None:
         """Send a note: the first process to all others, another one to the first."""
@@ -164,7 +170,7 @@ class Rendezvous:
         self.address = _own_address(task)
         listener = _listener(task)
         try:
-            key = self._secret.offered()
+            key = self._key = self._secret.offered()
         except BaseException:
             listener.close()
             raise
@@ -197,8 +203,8 @@ class Rendezvous:
 
     def _attempt(self, address: str, card: Mapping[str, Any]) -> MemberDetector:
         """Connect to the first process with the secret, read anew; else ExchangeTimeout."""
-        key = self._secret.found()
-        if key is None:
+        key = self._key = self._secret.found() or b""
+        if not key:
             raise ExchangeTimeout(
                 f"the secret of the job, {self._secret.place}, is not there: expected the first "
                 "task to write it into a folder that all computers share; or give it to all tasks "

@@ -39,6 +39,10 @@ class Mixing:
         self._mixup, self._cutmix = mixup, cutmix
         self._memory = threading.local()
 
+    def partners(self, rows: Rows, draws: Draws, images: int) -> Rows:
+        """What images `rows` (n,) of so many are mixed with, (n,)."""
+        return below(RandomWords(draws, rows).words(PARTNER), images)[:, 0]
+
     def write(
         self,
         source: ImageSource,
@@ -50,7 +54,7 @@ class Mixing:
     ) -> None:
         """Write images (n,H,W,C) of the pictures `rows` (n,), and targets (n, classes)."""
         random, classes = RandomWords(draws, rows), targets.shape[1]
-        partners = below(random.words(PARTNER), len(source))[:, 0]
+        partners = self.partners(rows, draws, len(source))
         boxes, shares = self._decided(random, images.shape[1:3])
         targets[:] = _targets(source.labels[rows], classes) * shares[:, None]
         targets += _targets(source.labels[partners], classes) * (1 - shares)[:, None]

@@ -39,6 +39,12 @@ def test_workers_of_a_computer_share_one_copy_of_the_images():
     assert (data.bytes, batches.bytes, batches.kind) == (15 * (4 + 8) // 4, 8192, "best")
 
 
+def test_each_of_several_nodes_has_a_part_of_the_images():
+    network = Network("small", (2, 2, 1), (Dense("out", 3),))
+    _, data, _ = memory_needs(network, Dataset("none", images(10), images(5)), 7, nodes=2)
+    assert data.bytes == (5 + 3) * 4 + 15 * 8
+
+
 def test_a_batch_in_slices_needs_memory_for_one_and_for_its_gradient():
     network = Network("small", (2, 2, 1), (Dense("out", 3),))
     dataset = Dataset("none", images(10), images(5))

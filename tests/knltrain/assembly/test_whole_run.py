@@ -244,6 +244,14 @@ def test_steps_after_the_last_exchange_are_told(config):
     assert check_run(config(exchange__method="easgd", workers=1)).notes == ()
 
 
+def test_data_that_are_to_be_distributed_to_one_computer_are_told(config):
+    assert check_run(config(data__memory="distributed", workers=1)).notes == (
+        "data.memory = 'distributed': on one computer it is as 'node'",
+    )
+    two = config(data__memory="distributed", workers=1, nodes=2)
+    assert check_run(two).notes == ()
+
+
 def test_cores_that_no_exchange_needs_are_told(config):
     for method, idle in (("sync_easgd", True), ("sync_easgd3", False), ("seasgd", False)):
         chosen = config(exchange__method=method, placement__communication_cores=1, workers=1)

@@ -189,6 +189,23 @@ def test_three_hosts_train_over_links_with_a_latency(folder: Path, way: str, met
     assert results(folder)["test_accuracy"] > LEARNT
 
 
+def test_data_in_the_memories_of_both_hosts_train_to_the_same_bits(
+    made: Hosts, folder: Path
+) -> None:
+    given = words(*by("gloo", "sync_sgd"), *ONE_EACH, *LEARNS)
+    done(made, folder, *given, "--set", "name=whole")
+    out = done(made, folder, *given, "--set", "data.memory=distributed")
+    assert "data: node 0 of 2 holds 659 of 1,319 images" in out
+    held = [
+        json.loads((folder / "runs/run" / name).read_text())["images"]
+        for name in ("data.json", "data-1.json")
+    ]
+    assert held == [659, 660]
+    whole, parted = (kept(folder, run, "center") for run in ("whole", "run"))
+    for name, values in whole.items():
+        np.testing.assert_array_equal(parted[name], values)
+
+
 MODULE = """
 import os
 from torch import nn

@@ -25,6 +25,7 @@ from knltrain.launch.run_folder import (
     run_folder_of,
     write_config,
     write_network,
+    write_part,
     write_placement,
     write_preprocessing,
 )
@@ -122,6 +123,13 @@ def test_placement_is_readable_json_and_no_half_file_stays(tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["placement.json"]
     written = json.loads((tmp_path / "placement.json").read_text())
     assert written["workers"][0]["asked"]["cpus"] == "0-1"
+
+
+def test_parts_of_the_data_have_a_file_for_each_node(tmp_path: Path) -> None:
+    for node in (0, 2):
+        write_part(tmp_path, {"node": node, "bytes": 7})
+    assert json.loads((tmp_path / "data.json").read_text()) == {"node": 0, "bytes": 7}
+    assert json.loads((tmp_path / "data-2.json").read_text())["node"] == 2
 
 
 def test_preprocessing_is_kept_beside_the_network(tmp_path: Path) -> None:

@@ -1,0 +1,106 @@
+"""A node's part of a distributed data set: read once all have met, served until all have ended."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from knltrain.data.dataset import Dataset
+from knltrain.errors import DataError, PeerLost
+from knltrain.input.distributed import parts
+from knltrain.launch.distributed_data import told_of_part
+from knltrain.launch.job_peers import JobPeers
+from knltrain.launch.node_input import NodeInput
+from knltrain.launch.node_share import ALONE
+
+from ..input.conftest import dataset_of
+from .test_job_peers import together
+
+
+@contextmanager
+def opened(job_peers: JobPeers, dataset: Dataset) -> Iterator[NodeInput]:
+    with NodeInput(job_peers.node_share, distributes=True) as input_, ExitStack() as closing:
+        input_.keep((), dataset)
+        for close in input_.share(job_peers.node_share, job_peers, lambda: dataset):
+            closing.callback(close)
+        yield input_
+
+
+def images(input_: NodeInput) -> Any:
+    assert input_._data is not None
+    source = input_._data.dataset().train.source
+    return np.stack(list(source.pictures_of(np.arange(len(source)))))
+
+
+@pytest.mark.parametrize("nodes", [("a", "b"), ("a", "a", "b", "b")])
+def test_all_processes_of_all_nodes_have_all_pictures(nodes: tuple[str, ...]) -> None:
+    dataset = dataset_of(9, 4)
+    expected = np.stack([dataset.train.source.picture(row) for row in range(9)])
+
+    def work(job_peers: JobPeers) -> Any:
+        with opened(job_peers, dataset) as input_:
+            found = images(input_)
+            input_.await_others()
+            return found, input_.part
+
+    found = together(work, nodes=nodes)
+    for pictures, _ in found:
+        np.testing.assert_array_equal(pictures, expected)
+    told = [told_of_part(part) for _, part in found if part is not None]
+    assert [re.sub(r"read in [\d.]+ s", "", note) for note in told] == [
+        "data: node 0 of 2 holds 6 of 13 images: 540 B, ",
+        "data: node 1 of 2 holds 7 of 13 images: 630 B, ",
+    ]
+
+
+def test_a_part_is_served_until_all_have_ended() -> None:
+    dataset, fetched = dataset_of(9, 4), threading.Event()
+
+    def work(job_peers: JobPeers) -> Any:
+        with opened(job_peers, dataset) as input_:
+            if job_peers.node_share.node:
+                waiting = threading.Thread(target=fetched.wait, args=(0.2,))
+                waiting.start()
+                waiting.join()
+                images(input_)
+                fetched.set()
+            input_.await_others()
+            assert fetched.is_set()
+
+    assert together(work) == [None, None]
+
+
+def test_the_end_of_others_is_not_awaited_once_one_is_lost() -> None:
+    def work(job_peers: JobPeers) -> Any:
+        with opened(job_peers, dataset_of(9, 4)) as input_:
+            if job_peers.node_share.node:
+                raise DataError("a disk is gone")
+            input_.await_others()
+            return job_peers.lost
+
+    lost, error = together(work)
+    assert isinstance(lost, PeerLost) and isinstance(error, DataError)
+
+
+def test_a_node_without_room_ends_the_run_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "available_bytes", lambda: 1000)
+
+    def work(job_peers: JobPeers) -> Any:
+        with opened(job_peers, dataset_of(9, 4)):
+            raise AssertionError("there was room")
+
+    assert all("each of 2 nodes holds" in str(error) for error in together(work))
+
+
+def test_on_one_node_it_is_the_whole() -> None:
+    with NodeInput(ALONE, distributes=True) as input_:
+        input_.keep((), dataset_of(9, 4))
+        assert input_.share(ALONE, None, lambda: dataset_of(9, 4)) == []
+        assert images(input_).shape == (9, 6, 5, 3)
+        input_.await_others()
