@@ -21,6 +21,7 @@ from vectorized_ops.errors import OperationError
 from vectorized_ops.implementations import operations
 from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.numba.convolution import Convolution
+from vectorized_ops.numba.emit.lanes import AVX512
 from vectorized_ops.numba.strassen_convolution import (
     LEAST_SIZE,
     StrassenConvolution,
@@ -218,7 +219,7 @@ def test_operations_share_scratch_memory_that_holds_anything() -> None:
         ({"channels": 71}, False),
         ({"filters": 93}, False),
         ({"images": 17}, True),
-        ({"images": 33}, False),
+        ({"images": 33}, not AVX512),
         ({"kernel": (1, 3)}, False),
         ({"stride": (1, 2)}, False),
         ({"padding": (1, 0)}, False),

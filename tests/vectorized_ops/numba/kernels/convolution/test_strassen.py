@@ -7,9 +7,12 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from vectorized_ops.layout import aligned_zeros
-from vectorized_ops.numba.emit.lanes import LANES
+from vectorized_ops.numba.emit.lanes import AVX512, LANES
 from vectorized_ops.numba.kernels.convolution.direct import block_size, weights_step
 from vectorized_ops.numba.kernels.convolution.strassen import PARTS, pack_parts, strassen_kernel
+
+ROWS = 11 if AVX512 else 5
+"""A tile's height: it overlaps the last one of each number of filters here."""
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -18,7 +21,7 @@ from vectorized_ops.numba.kernels.convolution.strassen import PARTS, pack_parts,
 def test_parts_of_weights_are_packed_in_blocks_of_which_the_last_overlaps(
     filters: int, channels: int, backward: bool, threads: int
 ) -> None:
-    rows = 11
+    rows = ROWS
     whole = np.random.default_rng(0).integers(-3, 4, (2 * filters, 2 * channels))
     weights = aligned_zeros((whole.size,))
     weights[...] = (whole.T if backward else whole).reshape(-1)
@@ -45,7 +48,7 @@ def test_parts_of_weights_are_packed_in_blocks_of_which_the_last_overlaps(
 def test_results_do_not_depend_on_how_the_work_is_divided(
     by_pixels: int, by_blocks: int, at_once: int
 ) -> None:
-    rows, filters, channels, pixels, images = 11, 35, 33, 7, 2 * LANES
+    rows, filters, channels, pixels, images = ROWS, 36, 33, 7, 2 * LANES
     rng = np.random.default_rng(0)
     matrix, values = (
         rng.integers(-3, 4, size) for size in [(2 * filters, 2 * channels), (pixels, 2 * channels)]

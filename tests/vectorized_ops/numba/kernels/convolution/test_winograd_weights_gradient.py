@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numba
 import numpy as np
 import pytest
@@ -73,7 +75,7 @@ def test_threads_share_sums_that_would_be_too_large(
     threads: int, shares: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(numba, "get_num_threads", lambda: threads)
-    shape = SHAPES[3]  # of two panels, so that no more than two threads can share
+    shape = replace(SHAPES[3], filters=PANEL + 8)  # two panels, for two threads at most
     images, gradient = (
         zeros_images_last(size) for size in [(16, *shape.inputs[1:]), (16, *shape.outputs[1:])]
     )
