@@ -26,6 +26,8 @@ _LONGEST: Final = 20
 """Characters of a name in the picture."""
 _LEVEL: Final = 3
 """Characters of the longest name up to which names are not turned."""
+_MARGINS: Final = {"left": 0.08, "right": 1.0, "bottom": 0.08, "top": 0.95}
+"""Those of a picture with such names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +74,19 @@ def draw_counts(found: Confusion, path: Path, title: str) -> None:
     """
     counts, classes = found.counts, len(found.counts)
     shares = [[100 * each / max(sum(row), 1) for each in row] for row in counts]
-    figure = empty_figure(8.0, 7.0)
+    ticks = range(0, classes, -(-classes // _MOST_TICKS))
+    names = [_shown(found.class_names[each] if found.class_names else str(each)) for each in ticks]
+    are_short = max(map(len, names)) <= _LEVEL
+    figure = empty_figure(8.0, 7.0, _MARGINS if are_short else None)
     axes = figure.subplots()
     image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=100)
-    figure.colorbar(image, ax=axes, label="share of the images of a class (%)")
+    figure.colorbar(image, ax=axes, pad=0.03, label="share of the images of a class (%)")
     for row in range(classes if classes <= _MOST_WRITTEN else 0):
         for column in range(classes):
             colour = "white" if shares[row][column] > 50 else "black"
             text = f"{counts[row][column]:,}" if counts[row][column] else ""
             axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=8)
-    ticks = range(0, classes, -(-classes // _MOST_TICKS))
-    names = [_shown(found.class_names[each] if found.class_names else str(each)) for each in ticks]
-    upright = 90 if max(map(len, names)) > _LEVEL else 0
-    axes.set_xticks(ticks, names, rotation=upright, parse_math=False)
+    axes.set_xticks(ticks, names, rotation=0 if are_short else 90, parse_math=False)
     axes.set_yticks(ticks, names, parse_math=False)
     axes.set_xlabel("class that was found")
     axes.set_ylabel("class of the image")

@@ -40,7 +40,7 @@ def save(figure: Figure, path: Path) -> None:
     """Write a figure whole, as PNG; RunFolderError if that cannot be done."""
     partial = path.with_name(f".{path.name}.partial")
     try:
-        figure.savefig(partial, format="png")
+        figure.savefig(partial, format="png", pil_kwargs={"compress_level": 1})
         partial.replace(path)
     except OSError as error:
         with suppress(OSError):

@@ -17,7 +17,15 @@ MNIST = ROOT.parent / "shared" / "data" / "mnist"
 def result_of(tmp_path: Path, config: str, *arguments: str) -> dict[str, float]:
     """Train as `config` says in `tmp_path`, and return the run's result.json."""
     subprocess.run(
-        [sys.executable, "-m", "knltrain", "train", str(ROOT / "configs" / config), *arguments],
+        [
+            sys.executable,
+            "-m",
+            "knltrain",
+            "train",
+            "--no-pictures",
+            str(ROOT / "configs" / config),
+            *arguments,
+        ],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=True,

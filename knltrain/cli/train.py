@@ -25,6 +25,9 @@ from knltrain.cli.saying import say
 @click.option("--name", help="Name of the run's folder.")
 @click.option("--resume", "run_folder", type=RUN_FOLDER, help="Go on with the run of this folder.")
 @other_data_option
+@click.option(
+    "--no-pictures", is_flag=True, help="Draw no curves and no confusion matrix at the end."
+)
 def train(
     config: Path | None,
     workers: str | None,
@@ -32,6 +35,7 @@ def train(
     name: str | None,
     run_folder: Path | None,
     accepts_other_data: bool,
+    no_pictures: bool,
 ) -> None:
     """Train as CONFIG (a TOML file) says, or go on with a run that was stopped.
 
@@ -52,10 +56,11 @@ def train(
 
         if config is not None:
             chosen = load_config(config, (*overrides, *_own_overrides(workers, name)))
-            _carry_out(partial(training.train, chosen))
+            _carry_out(partial(training.train, chosen), not no_pictures)
         else:
             assert run_folder is not None
-            _carry_out(partial(training.resume, run_folder, overrides, accepts_other_data))
+            resumed = partial(training.resume, run_folder, overrides, accepts_other_data)
+            _carry_out(resumed, not no_pictures)
 
 
 def _own_overrides(workers: str | None, name: str | None) -> list[str]:
@@ -64,7 +69,7 @@ def _own_overrides(workers: str | None, name: str | None) -> list[str]:
     return own + ([] if name is None else [f"name={json.dumps(name)}"])
 
 
-def _carry_out(run: Callable[[], Path]) -> None:
+def _carry_out(run: Callable[[], Path], has_pictures: bool) -> None:
     """Carry out a run, which returns its folder, and report its result."""
     from knltrain.errors import IncompleteRun, RunFolderError
     from knltrain.launch.signals import run_is_over
@@ -74,14 +79,14 @@ def _carry_out(run: Callable[[], Path]) -> None:
     except IncompleteRun as error:
         # The outcome may say no more than the error itself.
         with run_is_over(), suppress(RunFolderError):
-            _tell_outcome(error.run_folder)
+            _tell_outcome(error.run_folder, has_pictures)
         raise
     with run_is_over():
-        _tell_outcome(run_folder)
+        _tell_outcome(run_folder, has_pictures)
 
 
-def _tell_outcome(run_folder: Path) -> None:
-    """Draw the curves and print the figures, as far as they could be written."""
+def _tell_outcome(run_folder: Path, has_pictures: bool) -> None:
+    """Draw the curves, if wanted, and print the figures, as far as they could be written."""
     from knltrain.cluster.task import this_task
     from knltrain.errors import RunFolderError
     from knltrain.report import draw_confusion, draw_curves, summary
@@ -90,6 +95,8 @@ def _tell_outcome(run_folder: Path) -> None:
     if task is not None and task.rank != 0:
         return
     for draw in (draw_curves, draw_confusion):
+        if not has_pictures:
+            break
         try:
             draw(run_folder)
         except RunFolderError as error:

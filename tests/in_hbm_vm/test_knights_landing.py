@@ -32,7 +32,7 @@ QUADRANT = {
     "refused": "affinity run --workers 2 --policy strict --need heap=600M -- rank.py heap 1",
     "segments": "affinity run --workers 2 --env RANKS={workers} -- rank.py segments 40 /tmp/rows",
     "train": f"knltrain train {REPOSITORY / 'configs/lenet_digits.toml'} --workers 2 --name packed"
-    " --set train.epochs= --set train.steps=2 --set backend.threads=1"
+    " --no-pictures --set train.epochs= --set train.steps=2 --set backend.threads=1"
     " --set exchange.timeout_seconds=600 --set runs_folder=/tmp/runs",
     "logs": "cat /tmp/runs/packed/worker-0.log /tmp/runs/packed/worker-1.log",
 }

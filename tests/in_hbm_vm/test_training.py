@@ -16,7 +16,7 @@ PICTURES_BYTES = 1_797 * (28 * 28 + 8) + 5 * 4096
 
 COMMANDS = {
     "train": f"knltrain train {REPOSITORY / 'configs/lenet_digits.toml'} --workers 2 --name strict"
-    " --set train.epochs= --set train.steps=2 --set backend.implementation=reference"
+    " --no-pictures --set train.epochs= --set train.steps=2 --set backend.implementation=reference"
     " --set backend.threads=1 --set placement.memory=strict --set runs_folder=/tmp/runs",
     "placement": "cat /tmp/runs/strict/placement.json",
 }

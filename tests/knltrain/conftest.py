@@ -37,12 +37,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def start_knltrain() -> Start:
-    """Starts `knltrain` from these sources, with this interpreter."""
+    """Starts `knltrain` from these sources. A run draws no pictures, unless they are asked for."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
 
-    def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
+    def start(*arguments: str, cwd: Path, pictures: bool = False) -> subprocess.Popen[str]:
+        more = ("--no-pictures",) if arguments[0] == "train" and not pictures else ()
         return subprocess.Popen(
-            [sys.executable, "-m", "knltrain", *arguments],
+            [sys.executable, "-m", "knltrain", *arguments, *more],
             cwd=cwd,
             env=environment,
             stdout=subprocess.PIPE,

@@ -137,3 +137,17 @@ def test_a_run_that_could_not_keep_its_model_tells_its_figures_and_fails(
     assert "curves.png: the disk is full" in out
     assert "test accuracy 99 %" in out
     assert err == "error: its checkpoint could not be written\n"
+
+
+def test_pictures_are_drawn_unless_they_are_not_wanted(
+    exit_code: ExitCode, config_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+    monkeypatch.setattr(training, "train", lambda config: config_file.parent)
+    monkeypatch.setattr("knltrain.report.draw_curves", lambda _: drawn.append("curves"))
+    monkeypatch.setattr("knltrain.report.draw_confusion", lambda _: drawn.append("confusion"))
+    monkeypatch.setattr("knltrain.report.summary", lambda _: "test accuracy 99 %")
+    assert not exit_code("train", str(config_file), "--no-pictures")
+    assert drawn == []
+    assert not exit_code("train", str(config_file))
+    assert drawn == ["curves", "confusion"]

@@ -72,7 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, run_toml: str) -> Path:
 @pytest.fixture(scope="module")
 def two_at_once(folder: Path, start_knltrain: Start) -> tuple[Path, Path]:
     """Two runs of the same configuration that were carried out at the same time."""
-    processes = [start_knltrain("train", "run.toml", cwd=folder) for _ in range(2)]
+    processes = [start_knltrain("train", "run.toml", cwd=folder, pictures=True) for _ in range(2)]
     for process in processes:
         assert "test accuracy of the center" in _finish(process)
     return folder / "runs/run", folder / "runs/run-2"
