@@ -11,7 +11,6 @@ from typing import Final, TypeAlias
 
 from knltrain.errors import RunFolderError
 from knltrain.files.durable import reason_of
-from knltrain.picture import empty_figure, save
 
 Counts: TypeAlias = Sequence[Sequence[int]]
 """A row for each class of images, with a number for each class that was found."""
@@ -72,6 +71,8 @@ def draw_counts(found: Confusion, path: Path, title: str) -> None:
 
     Raises RunFolderError where the picture cannot be written.
     """
+    from knltrain.picture import empty_figure, save
+
     counts, classes = found.counts, len(found.counts)
     shares = [[100 * each / max(sum(row), 1) for each in row] for row in counts]
     ticks = range(0, classes, -(-classes // _MOST_TICKS))

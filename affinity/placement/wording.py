@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from affinity.cpulist import format_cpulist
-from affinity.topology import MemoryKind, Topology
 
 if TYPE_CHECKING:
     from affinity.process.allowed import AllowedResources
+    from affinity.topology import MemoryKind, Topology
 
 _KINDS: dict[MemoryKind, str] = {
     "dram": "DRAM",

@@ -316,7 +316,7 @@ def cpu_backend(config: RunConfig, network: Network, batch: int, threads: int) -
 
     chosen = config.backend
     if chosen.implementation == "numba":
-        from vectorized_ops.numba.compiling.autotuning import limit_tuning
+        from vectorized_ops.numba.compiling.journal import limit_tuning
 
         limit_tuning(chosen.tuning, chosen.tuning_seconds)
     return CpuBackend(

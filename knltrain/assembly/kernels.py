@@ -29,13 +29,12 @@ from knltrain.assembly.names import (
     label_shape_of,
     tested_label_shape_of,
 )
-from knltrain.assembly.preprocessing import rehearse_pass
 from knltrain.config import RunConfig
 
 if TYPE_CHECKING:
     from knltrain.data.dataset import Batch
     from knltrain.network.network import Network
-    from vectorized_ops.numba.compiling.all_cores import Progress
+    from vectorized_ops.numba.compiling.journal import Progress
 
 MOST_PROCESSES: Final = 32
 """More would only wait for the longest kernel, with a hundred megabytes of memory each."""
@@ -61,7 +60,6 @@ def compile_kernels(
     """
     if config.backend.name != "cpu" or config.backend.implementation != "numba":
         return
-    from vectorized_ops.numba.compiling.all_cores import Progress
     from vectorized_ops.numba.compiling.compiler import (
         CACHE_FOLDER,
         cache_has_locks,
@@ -69,7 +67,7 @@ def compile_kernels(
         cache_refusal,
         kernels_in,
     )
-    from vectorized_ops.numba.compiling.journal import JOURNAL, MadeKernel
+    from vectorized_ops.numba.compiling.journal import JOURNAL, MadeKernel, Progress
     from vectorized_ops.numba.compiling.packages import kernel_packages
 
     if any(package.folder is not None for package in kernel_packages(CACHE_FOLDER.name)):
@@ -166,6 +164,7 @@ def compile_for(
     `copies` as in `compile_kernels`.
     """
     from affinity import main_thread_mask_kept
+    from knltrain.assembly.preprocessing import rehearse_pass
     from knltrain.data.dataset import Batch
     from vectorized_ops.numba.compiling.all_cores import compile_missing
     from vectorized_ops.numba.compiling.recording import recording

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 from knltrain.assembly import factories
 from knltrain.assembly.factories import DECODING_KEYS, DataSource, Kernels
 from knltrain.assembly.methods import build, strategy_of
-from knltrain.assembly.preprocessing import dataset_of
 from knltrain.assembly.resolve import fitted_data, fitted_network
 from knltrain.assembly.rules import MethodContext
 from knltrain.config import DataConfig, RunConfig
@@ -166,6 +165,7 @@ def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:
     Raises `DataError` if this computer cannot hold so many `copies`: before reading, where the size
     is known.
     """
+    from knltrain.assembly.preprocessing import dataset_of
     from knltrain.data.extent import check_room
 
     chosen = _data_of(config)

@@ -140,8 +140,8 @@ def rehearse_pass(
     """
     import numpy as np
 
+    from vectorized_ops.pictures import PicturePlan
     from vectorized_ops.reference.picture_operations import OperationPlan
-    from vectorized_ops.reference.pictures import PicturePlan
 
     height, width, channels = image_shape
     mean, scale = np.zeros(channels, np.float32), np.ones(channels, np.float32)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from knltrain.assembly import factories
 from knltrain.assembly.methods import strategy_of
-from knltrain.assembly.names import network_size, plain_method, written_for_the_wire
+from knltrain.assembly.names import build_method, network_size, written_for_the_wire
 from knltrain.cluster.worker import MeetingPoint
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
@@ -91,7 +91,7 @@ class _WorkerTeams(TeamFactory):
             return join(self.segment_fds, self.rank, _patience_seconds(self.config))
         from knltrain.exchange.transports.loopback import Loopback
 
-        method = plain_method(self.config, workers=1)
+        method = build_method(self.config, workers=1)
         return Loopback(
             network_size(self.config), method.rule.center_vectors, method.strategy.needs_spares
         )

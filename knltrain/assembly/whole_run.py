@@ -11,7 +11,6 @@ from affinity import Need
 from knltrain.assembly.losses import check_labels
 from knltrain.assembly.methods import strategy_of
 from knltrain.assembly.names import DATASETS, build_dataset, build_network, plain_method
-from knltrain.assembly.preprocessing import model_preprocessing
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
 from knltrain.errors import CheckpointError, ConfigError
@@ -53,6 +52,7 @@ def check_run(config: RunConfig, keep: Callable[[Dataset], None] | None = None) 
     its workers would raise.
     """
     from knltrain.assembly.needs import memory_needs
+    from knltrain.assembly.preprocessing import model_preprocessing
     from knltrain.backends.cpu.micro_batch import check_micro_batch
     from knltrain.data.order import ShardedBatches
     from knltrain.input.batch_shape import BatchShape

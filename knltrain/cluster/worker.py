@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from knltrain.cluster.variables import plain_number
+from affinity.numbers import whole_number
 from knltrain.errors import RunFolderError
 
 PREFIX = "KNLTRAIN_"
@@ -109,7 +109,7 @@ def _meeting_point(text: str) -> MeetingPoint | None:
 
 def _number(environment: Mapping[str, str], name: str) -> int:
     text = _required(environment, name)
-    found = plain_number(text)
+    found = whole_number(text)
     if found is None:
         raise _not_ours(name, text)
     return found

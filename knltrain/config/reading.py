@@ -11,7 +11,6 @@ from typing import Any
 import tomli_w
 from pydantic import ValidationError
 
-from knltrain.config.explaining import explain
 from knltrain.config.run import RunConfig
 from knltrain.errors import ConfigError
 
@@ -124,4 +123,6 @@ def _validated(tables: Mapping[str, Any], source: str) -> RunConfig:
     try:
         return RunConfig.model_validate(tables)
     except ValidationError as error:
+        from knltrain.config.explaining import explain
+
         raise ConfigError("\n".join(f"{source}: {line}" for line in explain(error))) from error

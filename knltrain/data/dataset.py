@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.data.augmentation.mixing import Mixing
 from knltrain.data.contents import DataContents
 from knltrain.data.preprocessing import Draws, Preprocessing
 from knltrain.data.source import ImageSource, LabelArray, Rows
 from knltrain.errors import DataError
 from knltrain.vectors import FloatArray
 from vectorized_ops.layout import aligned_zeros
+
+if TYPE_CHECKING:
+    from knltrain.data.augmentation.mixing import Mixing
 
 
 @dataclass(frozen=True, slots=True)

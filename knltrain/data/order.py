@@ -8,7 +8,6 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.data.blocks import BlocksAhead, block_order
 from knltrain.data.dataset import Batch, LabelledImages
 from knltrain.data.preprocessing import Draws
 from knltrain.data.source import Rows
@@ -35,6 +34,8 @@ class EpochOrders:
         self._images, self._seed, self._kept = len(images), seed, kept
         self._block, self._ahead = images.block_images, None
         if self._block is not None:
+            from knltrain.data.blocks import BlocksAhead
+
             self._ahead = BlocksAhead(images.source, self._block, seed)
         self._orders: dict[int, npt.NDArray[np.int64]] = {}
         self._lock = threading.Lock()
@@ -56,6 +57,8 @@ class EpochOrders:
     def _order(self, epoch: int) -> npt.NDArray[np.int64]:
         if self._block is None:
             return epoch_order(self._images, self._seed, epoch)
+        from knltrain.data.blocks import block_order
+
         return block_order(self._images, self._block, self._seed, epoch)
 
 

@@ -14,7 +14,7 @@ from knltrain.data.contents import HalfContents, contents_of_recipe
 from knltrain.data.decoding import Encoded, is_jpeg
 from knltrain.data.source import ImageSource, Pixels
 from knltrain.errors import BrokenPicture, DataError
-from vectorized_ops.reference.pictures import PicturePlan
+from vectorized_ops.pictures import PicturePlan
 
 if TYPE_CHECKING:
     from knltrain.data.augmentation.augmenting import MakesPass

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from knltrain.data.contents import HalfContents
 from knltrain.errors import DataError
-from knltrain.files.read_ahead import read_ahead
 from knltrain.vectors import FloatArray
 from vectorized_ops.pictures import PicturesOf
 
@@ -157,6 +156,8 @@ class ArraySource(ImageSource):
         first, last = (self.pixels[row].__array_interface__["data"][0] for row in rows[[0, -1]])
         begin = min(first, last) - mapped.__array_interface__["data"][0] + mapped.offset
         size = abs(last - first) + self.pixels[0].nbytes
+        from knltrain.files.read_ahead import read_ahead
+
         read_ahead(Path(str(mapped.filename)), int(begin), int(size))
 
     @property

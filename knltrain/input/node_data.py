@@ -26,9 +26,6 @@ from typing import Any, Final, final
 import numpy as np
 import numpy.typing as npt
 
-from affinity import collapse, map_shared, place_mapping
-from knltrain.communication.shared_memory import anonymous_file
-from knltrain.communication.shared_memory.anonymous_file import HUGE_PAGE_BYTES
 from knltrain.data.dataset import Dataset
 from knltrain.errors import SegmentError
 
@@ -65,6 +62,10 @@ class NodeData:
         Without any, pages come from the node of this thread. Raises SegmentError if there is no
         room.
         """
+        from affinity import collapse, map_shared, place_mapping
+        from knltrain.communication.shared_memory import anonymous_file
+
+        huge = anonymous_file.HUGE_PAGE_BYTES
         arrays: list[pickle.PickleBuffer] = []
         written = io.BytesIO()
         _Pickler(written, protocol=5, buffer_callback=arrays.append).dump(dataset)
@@ -73,7 +74,7 @@ class NodeData:
         header, begins, total = _laid_out(len(description), sizes)
         fd = anonymous_file.create("memfd", Path("/dev/shm"), total, NAME)
         try:
-            memory = map_shared(fd, total, HUGE_PAGE_BYTES)
+            memory = map_shared(fd, total, huge)
             if len(nodes) > 1:
                 place_mapping(memory, "interleave", nodes)
             elif nodes:
@@ -83,7 +84,7 @@ class NodeData:
             memory[header.nbytes : header.nbytes + len(description)] = description
             for array, begin, size in zip(arrays, begins, sizes, strict=True):
                 memory[begin : begin + size] = array.raw()
-            if total >= HUGE_PAGE_BYTES and len(nodes) < 2:  # which could put all on one of them
+            if total >= huge and len(nodes) < 2:  # which could put all on one of them
                 collapse(memory)
             # Who inherits this one cannot write: the copy stays the same for all.
             readable = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)

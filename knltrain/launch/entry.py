@@ -23,23 +23,21 @@ from affinity.standard_streams import secure_standard_streams
 from knltrain.assembly import build_worker
 from knltrain.assembly.teams import build_team
 from knltrain.cluster.worker import WorkerIdentity, worker_identity
-from knltrain.communication.mpi.placed_window import window_remarks
 from knltrain.errors import KnltrainError, MisplacedMemory
 from knltrain.evaluation import Evaluation
 from knltrain.launch.events import EventWriter
 from knltrain.launch.run_folder import read_config
 from knltrain.worker.observer import Observer, RunResult
 from knltrain.worker.view import WorkerView
-from vectorized_ops.numba.compiling.all_cores import Progress
-from vectorized_ops.numba.compiling.autotuning import TUNING
-from vectorized_ops.numba.compiling.journal import JOURNAL, told
+from vectorized_ops.numba.compiling.journal import JOURNAL, TUNING, Progress, told
 
 
 def main() -> int:
     """Run one worker to its end; returns the exit code. A failure's traceback goes to the log."""
     identity = worker_identity()
     events = EventWriter(identity.events_fd)
-    observer = ParentObserver(events, identity.rank)
+    across_nodes = identity.meeting_point is not None
+    observer = ParentObserver(events, identity.rank, across_nodes)
     try:
         result = _train(identity, observer)
     except Exception as error:  # noqa: BLE001  (whatever it is, the parent must hear of it)
@@ -56,9 +54,12 @@ def main() -> int:
 
 @final
 class ParentObserver(Observer):
-    """Sends the loop's events to the parent by the event pipe; rank 0 speaks for all workers."""
+    """Sends the loop's events to the parent by the event pipe; rank 0 speaks for all workers.
 
-    def __init__(self, events: EventWriter, rank: int) -> None:
+    Only runs `across_nodes` have windows of MPI, whose place is told too.
+    """
+
+    def __init__(self, events: EventWriter, rank: int, across_nodes: bool = False) -> None:
         self.step: int | None = None
         """The worker's current step, from 0; None before the first one."""
         self.run_step = 0
@@ -66,7 +67,7 @@ class ParentObserver(Observer):
         self.kept_step: int | None = None
         """The run's step of the last checkpoint, the same at all workers."""
         self._events = events
-        self._leads = rank == 0
+        self._leads, self._across_nodes = rank == 0, across_nodes
         self._placement_told = self._failure_told = False
         self._told_images = self._told_kernels = 0
         self._lacking: dict[str, str] = {}
@@ -149,7 +150,11 @@ class ParentObserver(Observer):
         placement = own_placement() or Placement(0, allowed_cpus(), 1, ())
         bring_back(placement.memory)
         got = observed_binding()
-        said = (*remarks(placement, got), *window_remarks())
+        said = remarks(placement, got)
+        if self._across_nodes:
+            from knltrain.communication.mpi.placed_window import window_remarks
+
+            said = (*said, *window_remarks())
         found = {"problems": judge(placement, got), "remarks": said}
         self._events.send("placement", got={**got, **found})
         self._placement_told = True

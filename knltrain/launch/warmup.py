@@ -19,10 +19,8 @@ from knltrain.data.order import ShardedBatches
 from knltrain.errors import KernelCacheError
 from knltrain.launch.node_share import NodeShare
 from knltrain.launch.plan import plan_run, threads_of
-from vectorized_ops.numba.compiling.all_cores import Progress
-from vectorized_ops.numba.compiling.autotuning import TUNING
 from vectorized_ops.numba.compiling.compiler import CACHE_FOLDER, cache_is_writable, cache_refusal
-from vectorized_ops.numba.compiling.journal import JOURNAL, MadeKernel, told
+from vectorized_ops.numba.compiling.journal import JOURNAL, TUNING, MadeKernel, Progress, told
 
 
 @dataclass(frozen=True, slots=True)

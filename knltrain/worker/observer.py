@@ -20,7 +20,7 @@ from knltrain.exchange.transports.team import Team
 from knltrain.worker.view import WorkerView
 
 if TYPE_CHECKING:
-    from vectorized_ops.numba.compiling.all_cores import Progress
+    from vectorized_ops.numba.compiling.journal import Progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,8 @@ from typing import final
 
 import numpy as np
 
-from knltrain.communication.shared_memory.polling import nap_until
 from knltrain.errors import ExchangeTimeout
 from knltrain.exchange.strategies.method import Method
-from knltrain.exchange.transports.grouped_team import GroupedTeam
 from knltrain.exchange.transports.request_board import OpenRound, RequestBoard
 from knltrain.exchange.transports.team import Team
 
@@ -69,8 +67,7 @@ class BoardRequests(Requests):
 
         self._publish_and_read = publish_and_read
         self._at_any_time = method.comes_at_any_time
-        groups = self._at_any_time and isinstance(team, GroupedTeam)
-        self._group = team.inside if groups and isinstance(team, GroupedTeam) else None
+        self._group = team.group if self._at_any_time else None
         self._limit_seconds = limit_seconds
         self._found = np.zeros(board.lines.size, np.int64)
         self._answered = 0
@@ -117,6 +114,8 @@ class BoardRequests(Requests):
 
     def _awaited(self, own_steps: int) -> int:
         """Wait until the round is no longer held; return its word."""
+        from knltrain.communication.shared_memory.polling import nap_until
+
         opened = nap_until(
             lambda: self._set_out(own_steps) % 2 == 0,
             self._team.check,

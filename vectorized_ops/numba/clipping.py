@@ -1,4 +1,4 @@
-"""Norms of packed vectors, and clipping by them, compiled by Numba."""
+"""Gradients before an optimizer uses them: norms, clipping, regularisation, compiled by Numba."""
 
 from __future__ import annotations
 
@@ -114,3 +114,12 @@ def _square(
         for number in range(first[s], first[s + 1]):
             total += partial[number]
         out[s] = total
+
+
+@kernel
+def regularised(gradient: Any, parameter: Any, decay: Any, l1: bool) -> Any:
+    """See `vectorized_ops.reference.regularisation.regularised`, for one value."""
+    if not l1:
+        return gradient + decay * parameter
+    sign = np.float32(parameter > 0) - np.float32(parameter < 0)
+    return gradient + decay * (parameter if parameter != parameter else sign)  # NaN stays NaN

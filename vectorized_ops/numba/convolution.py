@@ -7,7 +7,7 @@ import numba
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
 from vectorized_ops.numba.emit.operand_checks import Operands
 from vectorized_ops.numba.emit.scratch import ScratchUser
-from vectorized_ops.numba.kernels.convolution.destination import destination
+from vectorized_ops.numba.kernels.convolution.destination import ADD, MASK, RELU, destination
 from vectorized_ops.numba.kernels.convolution.direct import (
     correlation_kernel,
     pack_weights,
@@ -15,7 +15,6 @@ from vectorized_ops.numba.kernels.convolution.direct import (
     split_threads,
     tile_rows,
 )
-from vectorized_ops.numba.kernels.convolution.direct_tiles import ADD, MASK, RELU
 from vectorized_ops.numba.kernels.convolution.taps import TapTables, backward_tables, forward_tables
 from vectorized_ops.numba.moments import Moments
 from vectorized_ops.numba.weights_gradient import WeightsGradient, is_quicker_turned

@@ -16,9 +16,8 @@ from vectorized_ops.numba.kernels.convolution.depthwise_tiles import (
     DEPTHWISE_WEIGHTS,
     MOST_PIXELS,
 )
-from vectorized_ops.numba.kernels.convolution.destination import destination
+from vectorized_ops.numba.kernels.convolution.destination import ADD, MASK, RELU, destination
 from vectorized_ops.numba.kernels.convolution.direct import split_threads
-from vectorized_ops.numba.kernels.convolution.direct_tiles import ADD, MASK, RELU
 from vectorized_ops.numba.kernels.convolution.windows import (
     reach,
     windows,

@@ -12,7 +12,7 @@ from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.non_temporal import finish_stores, streamed
 from vectorized_ops.numba.emit.threads import part
-from vectorized_ops.numba.kernels.elementwise.tiles import kept_tile
+from vectorized_ops.numba.kernels.elementwise.dropout_tiles import kept_tile
 from vectorized_ops.reference.dropout import KEY_OFFSET, drop_below, hashed_number, key_halves
 
 _hashed = kernel(hashed_number)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy as np
@@ -16,11 +17,9 @@ from vectorized_ops.layout import (
     zeros_images_last,
 )
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
-from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.threads import part
-from vectorized_ops.numba.kernels.convolution.dot_tiles import ACCUMULATORS
-from vectorized_ops.numba.kernels.convolution.register_tiling import cheapest_rows
+from vectorized_ops.numba.kernels.convolution.dot_tiles import ACCUMULATORS, cheapest_rows
 from vectorized_ops.numba.kernels.pooled_convolution.direct_tiles import (
     AHEAD,
     pooled_tile,
@@ -30,8 +29,11 @@ from vectorized_ops.numba.kernels.pooled_convolution.winograd import (
     WinogradPooledConvolution,
     winograd_fits,
 )
-from vectorized_ops.numba.pooling import MaxPooling
 from vectorized_ops.shapes import ConvolutionShape, PoolingShape
+
+if TYPE_CHECKING:
+    from vectorized_ops.numba.convolution import Convolution
+    from vectorized_ops.numba.pooling import MaxPooling
 
 ROWS_A, ROWS_B = ACCUMULATORS // 4, ACCUMULATORS // 4 - 1
 WEIGHTS_TILE_KERNELS = (3, 5)
@@ -55,9 +57,6 @@ class DirectPooledConvolution:
                 "least 2x2 pixels; use a smaller kernel or larger images"
             )
         self._shape, self._images = shape, padded_images(shape.images)
-        self._full = Convolution(shape)
-        self._pooling = MaxPooling(PoolingShape(shape.lines, shape.pixels, (2, 2), (2, 2)))
-        self._gradient = zeros_images_last((self._images, *shape.outputs[1:]))
         self._tables: dict[tuple[str, int], AnyArray] = {}
         self._rows = cheapest_rows(filters, (ROWS_A, ROWS_B, 1))
         sums = filters, shape.channels, kernel * kernel + 1, LANES
@@ -96,6 +95,28 @@ class DirectPooledConvolution:
             self._full.backward_weights(images, self._gradient, weights_out, bias_out)
         if images_out is not None:
             self._full.backward_data(self._gradient, weights, images_out, add, mask)
+
+    @cached_property
+    def _full(self) -> Convolution:
+        """The convolution, for gradients that need that of the full map; the first layer's do not.
+
+        Neither it nor the two below are made, or even imported, where no call needs them.
+        """
+        from vectorized_ops.numba.convolution import Convolution
+
+        return Convolution(self._shape)
+
+    @cached_property
+    def _pooling(self) -> MaxPooling:
+        from vectorized_ops.numba.pooling import MaxPooling
+
+        shape = self._shape
+        return MaxPooling(PoolingShape(shape.lines, shape.pixels, (2, 2), (2, 2)))
+
+    @cached_property
+    def _gradient(self) -> AnyArray:
+        """That of the full map."""
+        return zeros_images_last((self._images, *self._shape.outputs[1:]))
 
     def _visit_winners(
         self,

@@ -18,9 +18,8 @@ from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.operand_checks import Operands
 from vectorized_ops.numba.emit.scratch import ScratchUser
-from vectorized_ops.numba.kernels.convolution.destination import destination
+from vectorized_ops.numba.kernels.convolution.destination import ADD, MASK, RELU, destination
 from vectorized_ops.numba.kernels.convolution.direct import tile_rows, weights_step
-from vectorized_ops.numba.kernels.convolution.direct_tiles import ADD, MASK, RELU
 from vectorized_ops.numba.kernels.convolution.weights_gradient import (
     PANEL,
     gather_bias,

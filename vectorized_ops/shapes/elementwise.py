@@ -23,7 +23,6 @@ __all__ = [
     "AdditionShape",
     "ChannelProductShape",
     "ConcatenationShape",
-    "CopyShape",
     "PaddingShape",
 ]
 
@@ -102,24 +101,6 @@ class ConcatenationShape(OperationShape):
 
     def __str__(self) -> str:
         return by(self.outputs[1:])
-
-
-@dataclass(frozen=True, slots=True)
-class CopyShape(OperationShape):
-    """An array of this shape, images first, brought into another order."""
-
-    kind: ClassVar[str] = "copy"
-
-    inputs: tuple[int, ...]
-
-    @property
-    def costs(self) -> Mapping[str, Cost]:
-        """A read and a write."""
-        cost = passes(math.prod(self.inputs), 0, 2)
-        return dict.fromkeys(("forward", "backward_data"), cost)
-
-    def __str__(self) -> str:
-        return by(self.inputs[1:])
 
 
 @dataclass(frozen=True, slots=True)

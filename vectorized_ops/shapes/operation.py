@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any, ClassVar
 from vectorized_ops.errors import OperationError
 from vectorized_ops.implementations import Operations
 
-__all__ = ["FLOAT_BYTES", "Calls", "Cost", "OperationShape", "Pair", "TimedShape"]
+__all__ = ["FLOAT_BYTES", "Calls", "CopyShape", "Cost", "OperationShape", "Pair", "TimedShape"]
 
 FLOAT_BYTES = 4
 
@@ -92,3 +93,21 @@ def check_least(what: str, name: str, value: int | Pair, least: int) -> None:
         raise OperationError(
             f"{what} with {name} = {value} was asked for: expected at least {least}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class CopyShape(OperationShape):
+    """An array of this shape, images first, brought into another order."""
+
+    kind: ClassVar[str] = "copy"
+
+    inputs: tuple[int, ...]
+
+    @property
+    def costs(self) -> Mapping[str, Cost]:
+        """A read and a write."""
+        cost = passes(math.prod(self.inputs), 0, 2)
+        return dict.fromkeys(("forward", "backward_data"), cost)
+
+    def __str__(self) -> str:
+        return by(self.inputs[1:])

@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Protocol, final
+from typing import TYPE_CHECKING, Protocol, final
 
 import numpy as np
 
-from knltrain.data.augmentation.colours import colour_noise, jittered
 from knltrain.data.augmentation.framing import Fitted, Parts
 from knltrain.data.augmentation.normalisation import Normalisation
-from knltrain.data.augmentation.operations import random_operations
 from knltrain.data.augmentation.random_words import RandomWords, below
 from knltrain.data.augmentation.recipes import Recipe
 from knltrain.data.preprocessing import Draws, Preprocessing
 from knltrain.data.source import ImageSource, Pixels, Rows
 from knltrain.errors import DataError
 from knltrain.vectors import FloatArray
-from vectorized_ops.pictures import PicturesOf
-from vectorized_ops.reference.picture_operations import OperationPlan, operated
-from vectorized_ops.reference.pictures import PicturePlan, check_pass
+from vectorized_ops.pictures import PicturePlan, PicturesOf, check_pass
+
+if TYPE_CHECKING:
+    from vectorized_ops.reference.picture_operations import OperationPlan
 
 FLIP = 16
 """What is decided here; see `RandomWords`."""
@@ -63,9 +62,9 @@ class Augmenting(Preprocessing):
 
     `makes_pass` is the implementation of `vectorized_ops.reference.pictures.PicturePass`, called
     when the first images are written: who only hands a data set on needs no compiler. So is
-    `operate`, one of `vectorized_ops.reference.picture_operations.operated`, where the recipe has
-    operations. With `reverses` the channels are blue, green, red. Raises DataError for a mean
-    picture that does not fit the recipe.
+    `operate`, one of `vectorized_ops.reference.picture_operations.operated` (None: that itself),
+    where the recipe has operations. With `reverses` the channels are blue, green, red. Raises
+    DataError for a mean picture that does not fit the recipe.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class Augmenting(Preprocessing):
         normalisation: Normalisation,
         makes_pass: MakesPass,
         reverses: bool = False,
-        operate: Operate = operated,
+        operate: Operate | None = None,
     ) -> None:
         self.image_shape = image_shape
         self.recipe, self.reverses = recipe, reverses and image_shape[2] == 3
@@ -120,12 +119,19 @@ class Augmenting(Preprocessing):
         self, pictures: Sequence[Pixels], parts: Parts, random: RandomWords, room: FloatArray
     ) -> PicturesOf:
         """The parts of pictures in the images' size, rounded to bytes, after the operations."""
+        from knltrain.data.augmentation.operations import random_operations
+
         still = PicturePlan(parts.boxes, np.zeros(len(pictures), np.bool_))
         self._plain_pass.write(pictures, still, room)
         recipe, (height, width, _) = self.recipe, self.image_shape
         plan = random_operations(random, recipe.operations, recipe.magnitude, (height, width))
         found = np.empty(room.shape, np.uint8)
-        self._operate(room, plan, found)
+        operate = self._operate
+        if operate is None:
+            from vectorized_ops.reference.picture_operations import operated
+
+            operate = operated
+        operate(room, plan, found)
         return PicturesOf(found, np.arange(len(found)))
 
     @cached_property
@@ -160,6 +166,8 @@ class Augmenting(Preprocessing):
         has_noise = recipe.noise > 0 and channels == 3
         if random is None or not (recipe.jitter or has_noise):
             return None, None
+        from knltrain.data.augmentation.colours import colour_noise, jittered
+
         count = len(random)
         matrix = np.broadcast_to(np.eye(channels), (count, channels, channels))
         of_mean, added = None, np.zeros((count, channels))

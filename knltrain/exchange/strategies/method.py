@@ -66,9 +66,11 @@ class StrategyTraits:
     @classmethod
     def own_settings(cls, chosen: ExchangeConfig, network: Network) -> OwnSettings:
         """Return the fields of a method that this strategy derives from the configuration."""
+        if chosen.packing == "packed":
+            return {}
         from knltrain.network.layer_slices import layer_parts
 
-        return {} if chosen.packing == "packed" else {"parts": layer_parts(network)}
+        return {"parts": layer_parts(network)}
 
     @classmethod
     def check(cls, method: Method) -> None:

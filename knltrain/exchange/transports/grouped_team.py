@@ -34,7 +34,7 @@ class GroupedTeam(Team):
         self.clocks = inside.clocks
         if outside is not None:
             outside.clocks = self.clocks
-        self.inside = inside
+        self.inside = self.group = inside
         self.outside = outside
         self.center = center
 

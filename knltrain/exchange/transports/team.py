@@ -31,6 +31,9 @@ class Team(ABC):
     clocks: ExchangeClocks
     """The time that this worker itself spends in exchanges, waiting, and as a master."""
 
+    group: Team | None = None
+    """The workers of this worker's group; None where there are no groups."""
+
     @abstractmethod
     def all_sum(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Add up a few float64 numbers over all workers (collective), to the same bits everywhere.

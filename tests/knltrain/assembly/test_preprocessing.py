@@ -31,9 +31,8 @@ from knltrain.data.preprocessing import Draws
 from knltrain.data.source import ArraySource
 from knltrain.errors import DataError
 from tests.knltrain.data.given import source_of
-from vectorized_ops.numba import pictures
 from vectorized_ops.numba.compiling.journal import JOURNAL
-from vectorized_ops.numba.pictures import _write
+from vectorized_ops.numba.kernels.pictures import lines
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 
@@ -64,13 +63,13 @@ def test_both_implementations_make_the_same_images(halves: Halves, recipe: str) 
 def test_one_rehearsal_compiles_the_pass_for_all_pictures(halves: Halves, order: str) -> None:
     data = DataConfig(name="some", recipe="randaugment", network_order=order)
     rehearse_pass(data, (6, 6, 3), numba_kernels(), copies=False)
-    before, signatures = len(JOURNAL.made), len(_write.signatures)
+    before, signatures = len(JOURNAL.made), len(lines.write_lines.signatures)
     for recipe in ("none", "vgg", "inception", "randaugment"):
         config = DataConfig(name="some", recipe=recipe, network_order=order)
         out = np.empty((12, 6, 6, 3), np.float32)
         made = preprocessing_of(config, halves, (6, 6, 3), numba_kernels())
         made.write(halves.train, np.arange(12), Draws(1, 2), out)
-    assert len(_write.signatures) == signatures
+    assert len(lines.write_lines.signatures) == signatures
     assert len(JOURNAL.made) == before
 
 
@@ -92,7 +91,7 @@ def test_copies_are_all_that_the_small_kernel_makes_alone(
     halves: Halves, monkeypatch: pytest.MonkeyPatch, recipe: str, side: int
 ) -> None:
     called: list[object] = []
-    monkeypatch.setattr(pictures, "_write", lambda *given: called.append(given))
+    monkeypatch.setattr(lines, "write_lines", lambda *given: called.append(given))
     config, shape = DataConfig(name="some", recipe=recipe), (side, side, 3)
     made = preprocessing_of(config, halves, shape, numba_kernels())
     made.write(halves.train, np.arange(12), Draws(1, 2), np.empty((12, *shape), np.float32))

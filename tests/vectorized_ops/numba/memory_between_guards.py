@@ -25,7 +25,7 @@ from vectorized_ops.numba.pictures import PicturePass
 from vectorized_ops.numba.pooled_convolution import pooled_convolution
 from vectorized_ops.numba.strassen_convolution import StrassenConvolution
 from vectorized_ops.numba.winograd_convolution import WinogradConvolution
-from vectorized_ops.reference.pictures import PicturePlan
+from vectorized_ops.pictures import PicturePlan
 from vectorized_ops.shapes import ConvolutionShape
 
 MAPPINGS: list[mmap.mmap] = []

@@ -13,9 +13,8 @@ from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import FloatArray, aligned_zeros
 from vectorized_ops.numba import pictures as module
 from vectorized_ops.numba.pictures import PicturePass
-from vectorized_ops.pictures import PicturesOf, Pixels
+from vectorized_ops.pictures import PicturePlan, PicturesOf, Pixels
 from vectorized_ops.reference.pictures import PicturePass as ReferencePass
-from vectorized_ops.reference.pictures import PicturePlan
 
 SHAPES = [(5, 4), (9, 40), (3, 64), (6, 17)]
 MODES = ["plain", "colours", "of_mean", "mean_picture", "mean_picture colours", "offsets of_mean"]

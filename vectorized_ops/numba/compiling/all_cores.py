@@ -14,34 +14,16 @@ import signal
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from numba.core.registry import cpu_target
 
-from vectorized_ops.numba.compiling.journal import JOURNAL, MadeKernel
+from vectorized_ops.numba.compiling.journal import JOURNAL, MadeKernel, Progress
 from vectorized_ops.numba.compiling.recording import WantedKernel
 
 _NUMBER: Final = struct.Struct("<I")
 _DONE: Final = struct.Struct("<I?d")
 _PR_SET_PDEATHSIG: Final = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The kernel that was compiled last, and the number of kernels left.
-
-    `done` of `total` kernels are there; the others take about `seconds_left`.
-    """
-
-    made: MadeKernel
-    done: int
-    total: int
-    seconds_left: float
-
-    def counts(self) -> dict[str, float]:
-        """The numbers for a display, by name."""
-        return {"done": self.done, "total": self.total, "seconds_left": self.seconds_left}
 
 
 def compile_missing(wanted: Sequence[WantedKernel], processes: int) -> Iterator[Progress]:

@@ -24,6 +24,7 @@ import llvmlite.binding
 import numba
 
 from vectorized_ops.numba.compiling.compiler import CACHE_FOLDER, SETTINGS, kernels_in
+from vectorized_ops.numba.compiling.journal import TUNING
 from vectorized_ops.numba.compiling.packages import (
     choices_in,
     kernel_packages,
@@ -48,47 +49,8 @@ MARGIN = 1.03
 HOPELESS = 1.4
 """A candidate whose expected time is so many times the fastest one's is not tried."""
 
-TUNING_SECONDS = 60.0
-
 SHIPPED: Final = Path(__file__).parent / "choices"
 """Choices by processor, measured by `scripts/build_kernels --tune`."""
-
-
-@dataclass(slots=True)
-class Tuning:
-    """The seconds that a process may spend on measurements, and has spent.
-
-    `mode` is
-
-    - "auto": hopeless candidates are not tried; once the time is spent, the one with the least
-      expected time is chosen;
-    - "off": that one is chosen from the beginning;
-    - "full": all are tried, without a limit.
-    """
-
-    mode: str = "auto"
-    seconds: float = TUNING_SECONDS
-    spent: float = 0.0
-    measured: int = 0
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing may be measured any more."""
-        return self.mode == "off" or (self.mode == "auto" and self.spent >= self.seconds)
-
-    def told(self) -> str:
-        """How much has been measured, and how long that took."""
-        limit = f" of {self.seconds:g} s at most" if self.mode == "auto" else " s"
-        return f"tuning: {self.measured} choices measured in {self.spent:.1f}{limit}"
-
-
-TUNING: Final = Tuning()
-"""That of this process."""
-
-
-def limit_tuning(mode: str, seconds: float) -> None:
-    """Set the seconds for measurements in this process from now on, and a mode of `Tuning`."""
-    TUNING.mode, TUNING.seconds, TUNING.spent, TUNING.measured = mode, seconds, 0.0, 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Records which kernels this process has compiled or loaded, and the time that took."""
+"""Records what this process has compiled, loaded and measured, and the time that took."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, final
+
+TUNING_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,23 @@ class MadeKernel:
     signature: str
     compiled: bool
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The kernel that was compiled last, and the number of kernels left.
+
+    `done` of `total` kernels are there; the others take about `seconds_left`.
+    """
+
+    made: MadeKernel
+    done: int
+    total: int
+    seconds_left: float
+
+    def counts(self) -> dict[str, float]:
+        """The numbers for a display, by name."""
+        return {"done": self.done, "total": self.total, "seconds_left": self.seconds_left}
 
 
 @dataclass(slots=True)
@@ -70,3 +89,40 @@ def told(made: Iterable[MadeKernel]) -> str:
 
 JOURNAL: Final = Journal()
 """That of this process."""
+
+
+@dataclass(slots=True)
+class Tuning:
+    """The seconds that a process may spend on measurements, and has spent.
+
+    `mode` is
+
+    - "auto": hopeless candidates are not tried; once the time is spent, the one with the least
+      expected time is chosen;
+    - "off": that one is chosen from the beginning;
+    - "full": all are tried, without a limit.
+    """
+
+    mode: str = "auto"
+    seconds: float = TUNING_SECONDS
+    spent: float = 0.0
+    measured: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing may be measured any more."""
+        return self.mode == "off" or (self.mode == "auto" and self.spent >= self.seconds)
+
+    def told(self) -> str:
+        """How much has been measured, and how long that took."""
+        limit = f" of {self.seconds:g} s at most" if self.mode == "auto" else " s"
+        return f"tuning: {self.measured} choices measured in {self.spent:.1f}{limit}"
+
+
+TUNING: Final = Tuning()
+"""That of this process."""
+
+
+def limit_tuning(mode: str, seconds: float) -> None:
+    """Set the seconds for measurements in this process from now on, and a mode of `Tuning`."""
+    TUNING.mode, TUNING.seconds, TUNING.spent, TUNING.measured = mode, seconds, 0.0, 0

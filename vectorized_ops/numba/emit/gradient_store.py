@@ -1,11 +1,18 @@
+# ruff: noqa: ARG001 (what a tile is given here are types: code is made from `args`)
 """How gradients of data arrive in vectors: see `vectorized_ops.reference.gradient`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from vectorized_ops.numba.emit.flow import when
-from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value
+from numba import types
+
+from vectorized_ops.numba.emit.flow import groups, when
+from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
+
+GROUP = 4
+"""Vectors that are cut between two jumps."""
 
 
 @dataclass(frozen=True)
@@ -62,3 +69,31 @@ def deliver(
             with branch:
                 for value, place in zip(results, out, strict=True):
                     store(value, place)
+
+
+@tile
+def cut_tile(
+    typingctx: Any, out: Any, out_index: Any, mask: Any, mask_index: Any, vectors: Any
+) -> Any:
+    """Write zero to those of `vectors` vectors from out[out_index] on whose mask is <= 0."""
+    signature = types.void(out, types.int64, mask, types.int64, types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        target, source = lanes.pointer(0, args[0], args[1]), lanes.pointer(2, args[2], args[3])
+
+        def group(offset: Value, number: int) -> None:
+            places = [(offset, i * LANES) for i in range(number)]
+            values = [
+                lanes.zero_unless_positive(
+                    lanes.load(lanes.at(source, *place)), lanes.load(lanes.at(target, *place))
+                )
+                for place in places
+            ]
+            for value, place in zip(values, places, strict=True):
+                lanes.store(value, lanes.at(target, *place))
+
+        groups(lanes, args[4], GROUP, group)
+        return context.get_dummy_value()
+
+    return signature, generate

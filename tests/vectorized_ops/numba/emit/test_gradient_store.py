@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 
 from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.numba.compiling.compiler import kernel
-from vectorized_ops.numba.emit.gradient_store import Delivery
+from vectorized_ops.numba.emit.gradient_store import GROUP, Delivery, cut_tile
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, tile
 from vectorized_ops.reference.gradient import write_gradient
 
@@ -50,4 +50,22 @@ def test_gradients_are_written_or_added_and_cut_as_the_reference_says(
     seen = mask[LANES : 3 * LANES] if masked else None
     write_gradient(values[: 2 * LANES], expected[LANES : 3 * LANES], add, seen)
     delivered(out, mask, values, add, masked, past)
+    assert_array_equal(out, expected)
+
+
+@kernel
+def cut(out: Any, mask: Any, vectors: int) -> None:
+    cut_tile(out, LANES, mask, 2, vectors)
+
+
+@pytest.mark.parametrize("vectors", [0, 1, GROUP, GROUP + 2])
+def test_what_a_mask_does_not_pass_is_cut_and_nothing_else_written(vectors: int) -> None:
+    size = vectors * LANES
+    mask = np.random.default_rng(3).integers(-4, 9, 2 + size).astype(np.float32)
+    out = np.arange(1, 1 + 2 * LANES + size, dtype=np.float32)
+    if vectors:
+        mask[2:6], out[LANES + 4] = [np.nan, -0.0, 1e-30, -np.inf], np.nan
+    expected = out.copy()
+    expected[LANES:-LANES][mask[2:] <= 0] = 0
+    cut(out, mask, vectors)
     assert_array_equal(out, expected)

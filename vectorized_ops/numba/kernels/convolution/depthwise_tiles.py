@@ -21,11 +21,8 @@ from numba import types
 from vectorized_ops.numba.compiling.tile_functions import TileFunction
 from vectorized_ops.numba.emit.flow import fold, groups, repeat
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
-from vectorized_ops.numba.kernels.convolution.direct_tiles import (
-    WAYS,
-    add_moments,
-    store_in_a_way,
-)
+from vectorized_ops.numba.kernels.convolution.destination import WAYS, store_in_a_way
+from vectorized_ops.numba.kernels.convolution.direct_tiles import add_moments
 from vectorized_ops.numba.kernels.convolution.windows import reach
 from vectorized_ops.numba.moments import SUMS
 

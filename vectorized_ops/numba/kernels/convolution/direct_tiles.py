@@ -16,11 +16,12 @@ from vectorized_ops.numba.compiling.tile_functions import TileFunction
 from vectorized_ops.numba.emit.lanes import Lanes, Value, tile
 from vectorized_ops.numba.kernels.arithmetic.batch_normalisation import moments
 from vectorized_ops.numba.kernels.arithmetic.sums import accumulate
-
-RELU, ADD, MASK, PAST = 1, 2, 4, 8
-"""How results are written: ADD and MASK may be combined, and RELU and PAST."""
-
-WAYS = (0, RELU, PAST, RELU | PAST, ADD, MASK, ADD | MASK)
+from vectorized_ops.numba.kernels.convolution.destination import (
+    ADD,
+    MASK,
+    WAYS,
+    store_in_a_way,
+)
 
 
 @tile
@@ -255,17 +256,3 @@ def _store_row(
     for j, value in enumerate(row):
         shift = place, j * lanes.width
         store_in_a_way(lanes, value, lanes.at(target, *shift), lanes.at(mask, *shift), way)
-
-
-def store_in_a_way(lanes: Lanes, value: Value, target: Value, mask: Value, way: int) -> None:
-    """Emit the store of one vector, combined with what lies there or cut off."""
-    if way & ADD:
-        value = lanes.add(lanes.load(target), value)
-    if way & RELU:
-        value = lanes.zero_unless_positive(value, value)
-    if way & MASK:
-        value = lanes.zero_unless_positive(lanes.load(mask), value)
-    if way & PAST:
-        lanes.store_past(value, target)
-    else:
-        lanes.store(value, target)

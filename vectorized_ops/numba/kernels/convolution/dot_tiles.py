@@ -12,6 +12,7 @@ responsibility. `rows` and `columns` are compile-time constants, rows * columns 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from numba import types
@@ -21,8 +22,17 @@ from vectorized_ops.numba.emit.lanes import AVX512, LANES, Lanes, Value, tile
 ACCUMULATORS = 24 if AVX512 else 12
 """Vector registers given to results; the others hold the operands."""
 
+COLUMN_ROWS = range(25 if AVX512 else 12, 0, -1)
+"""Heights of tiles one vector wide, of Winograd's points. The last of a matrix overlaps another."""
+
 DOT_ROWS = 4
 DOT_COLUMNS = LANES // DOT_ROWS
+
+
+def cheapest_rows(rows: int, heights: Sequence[int]) -> int:
+    """Return the height that covers `rows` with the least work; a tile costs two rows more."""
+    fitting = [height for height in heights if height <= rows] or [min(heights)]
+    return min(fitting, key=lambda height: -(-rows // height) * (height + 2))
 
 
 def reduction(

@@ -16,7 +16,6 @@ from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.compiling.tile_functions import TileFunction
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
 from vectorized_ops.numba.kernels.convolution.dot_tiles import sum_lanes
-from vectorized_ops.numba.kernels.convolution.weights_gradient_tiles import transposed
 
 _INT = types.int64
 
@@ -148,3 +147,18 @@ def sum_group(values: Any, group: int, pixel: int, pixels: int, number: int, out
                 for i in range(number):
                     total += values[p * pixel + other * number + i]
             out[other] = total
+
+
+def transposed(lanes: Lanes, rows: list[Value]) -> list[Value]:
+    """Return the columns of LANES vectors: a butterfly that swaps one bit of row and lane each."""
+    width = 1
+    while width < LANES:
+        low = [lane if not lane & width else LANES + lane - width for lane in range(LANES)]
+        high = [lane + width if not lane & width else LANES + lane for lane in range(LANES)]
+        swapped = list(rows)
+        for i in range(LANES):
+            if not i & width:
+                swapped[i] = lanes.shuffle(rows[i], rows[i + width], low)
+                swapped[i + width] = lanes.shuffle(rows[i], rows[i + width], high)
+        rows, width = swapped, width * 2
+    return rows

@@ -16,6 +16,7 @@ from numba import types
 from vectorized_ops.numba.compiling.tile_functions import TileFunction
 from vectorized_ops.numba.emit.flow import repeat
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
+from vectorized_ops.numba.kernels.convolution.row_tiles import transposed
 
 UNROLLED = 4
 """Images per step of the innermost loop."""
@@ -206,18 +207,3 @@ def turn_tile(
         return context.get_dummy_value()
 
     return signature, generate
-
-
-def transposed(lanes: Lanes, rows: list[Value]) -> list[Value]:
-    """Return the columns of LANES vectors: a butterfly that swaps one bit of row and lane each."""
-    width = 1
-    while width < LANES:
-        low = [lane if not lane & width else LANES + lane - width for lane in range(LANES)]
-        high = [lane + width if not lane & width else LANES + lane for lane in range(LANES)]
-        swapped = list(rows)
-        for i in range(LANES):
-            if not i & width:
-                swapped[i] = lanes.shuffle(rows[i], rows[i + width], low)
-                swapped[i + width] = lanes.shuffle(rows[i], rows[i + width], high)
-        rows, width = swapped, width * 2
-    return rows

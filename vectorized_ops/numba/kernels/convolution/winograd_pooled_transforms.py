@@ -18,7 +18,7 @@ from typing import Any
 from numba import types
 
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
-from vectorized_ops.numba.kernels.convolution.weights_gradient_tiles import transposed as turned
+from vectorized_ops.numba.kernels.convolution.row_tiles import transposed as turned
 from vectorized_ops.winograd import Matrix, transposed, winograd_transform
 
 OUTPUTS, TAPS = 4, 5

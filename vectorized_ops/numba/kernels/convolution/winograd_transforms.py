@@ -20,7 +20,7 @@ from numba import types
 from vectorized_ops.numba.compiling.tile_functions import TileFunction
 from vectorized_ops.numba.emit.flow import repeat
 from vectorized_ops.numba.emit.lanes import Lanes, Value, tile
-from vectorized_ops.numba.kernels.convolution.direct_tiles import WAYS, store_in_a_way
+from vectorized_ops.numba.kernels.convolution.destination import WAYS, store_in_a_way
 from vectorized_ops.numba.kernels.convolution.winograd_pooled_transforms import (
     square_map,
     store_points,

@@ -16,12 +16,12 @@ import numba
 import numpy as np
 
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.emit.gradient_store import cut_tile
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.non_temporal import finish_stores
 from vectorized_ops.numba.emit.threads import part
 from vectorized_ops.numba.kernels.convolution.row_tiles import sum_group, transpose_tile
 from vectorized_ops.numba.kernels.dense.tiles import ROWS, WIDTH, adding_tile, writing_tile
-from vectorized_ops.numba.kernels.elementwise.tiles import cut_tile
 
 LINE = 16
 """Floats in a cache line."""

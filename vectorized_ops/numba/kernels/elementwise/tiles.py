@@ -11,11 +11,10 @@ from typing import Any
 
 from numba import types
 
-from vectorized_ops.numba.emit.flow import fold, groups
+from vectorized_ops.numba.emit.flow import groups
 from vectorized_ops.numba.emit.gradient_store import Delivery
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
 from vectorized_ops.numba.kernels.arithmetic.rectifier import at_least, bent, bent_gradient
-from vectorized_ops.reference.dropout import MULTIPLIERS, SHIFTS
 
 GROUP = 4
 """Vectors between two jumps."""
@@ -82,34 +81,6 @@ def rectified_gradient_tile(
 
 
 @tile
-def cut_tile(
-    typingctx: Any, out: Any, out_index: Any, mask: Any, mask_index: Any, vectors: Any
-) -> Any:
-    """Write zero to those of `vectors` vectors from out[out_index] on whose mask is <= 0."""
-    signature = types.void(out, types.int64, mask, types.int64, types.int64)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        lanes = Lanes(context, builder, signature)
-        target, source = lanes.pointer(0, args[0], args[1]), lanes.pointer(2, args[2], args[3])
-
-        def group(offset: Value, number: int) -> None:
-            places = [(offset, i * LANES) for i in range(number)]
-            values = [
-                lanes.zero_unless_positive(
-                    lanes.load(lanes.at(source, *place)), lanes.load(lanes.at(target, *place))
-                )
-                for place in places
-            ]
-            for value, place in zip(values, places, strict=True):
-                lanes.store(value, lanes.at(target, *place))
-
-        groups(lanes, args[4], GROUP, group)
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-@tile
 def sum_tile(
     typingctx: Any, out: Any, out_index: Any, left: Any, left_index: Any, right: Any,
     right_index: Any, vectors: Any, floor: Any, past: Any,
@@ -136,65 +107,3 @@ def sum_tile(
         return context.get_dummy_value()
 
     return signature, generate
-
-
-@tile
-def kept_tile(
-    typingctx: Any, out: Any, out_index: Any, mask: Any, mask_index: Any, values: Any,
-    values_index: Any, rows: Any, vectors: Any, number: Any, step: Any, numbers: Any, key: Any,
-    drop_below: Any, factor: Any, add: Any, masked: Any, past: Any,
-) -> Any:  # fmt: skip
-    """Deliver those values whose number's hash is not below the bound, times the factor.
-
-    Row r of `vectors` vectors holds the values numbered number + r * step + image * numbers.
-    """
-    signature = types.void(
-        out, types.int64, mask, types.int64, values, types.int64, types.int64, types.int64,
-        types.int64, types.int64, types.int64, types.int64, types.int64, types.float32,
-        types.boolean, types.boolean, types.boolean,
-    )  # fmt: skip
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        lanes = Lanes(context, builder, signature)
-        target, cut = lanes.pointer(0, args[0], args[1]), lanes.pointer(2, args[2], args[3])
-        source, delivery = lanes.pointer(4, *args[4:6]), Delivery(lanes, target, cut, *args[14:])
-        between, key, bound = (lanes.same(args[i]) for i in (10, 11, 12))
-        lane_numbers = builder.mul(lanes.lane_numbers(), between)
-        factor = lanes.copies(args[13])
-
-        def row(index: Value, _values: list[Value]) -> list[Value]:
-            first = builder.add(args[8], lanes.product(index, args[9]))
-            start = lanes.product(lanes.product(index, args[7]), LANES)
-
-            def group(offset: Value, count: int) -> None:
-                results = []
-                for i in range(count):
-                    image = lanes.product(builder.add(offset, lanes.integer(i * LANES)), args[10])
-                    numbers = builder.add(lane_numbers, lanes.same(builder.add(first, image)))
-                    kept = builder.icmp_unsigned(
-                        ">=", hashed(lanes, builder, builder.xor(numbers, key)), bound
-                    )
-                    value = lanes.load(lanes.at(source, start, offset, i * LANES))
-                    scaled = lanes.multiply(value, factor)
-                    results.append(lanes.select(kept, scaled, lanes.constant(0.0)))
-                delivery.write(results, builder.add(start, offset))
-
-            groups(lanes, args[7], 2, group)
-            return []
-
-        fold(lanes, 0, args[6], [], row)
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-def hashed(lanes: Lanes, builder: Any, numbers: Value) -> Value:
-    """Return the hash of lane integers that `vectorized_ops.reference.dropout` defines."""
-
-    def mixed(value: Value, shift: int) -> Value:
-        return builder.xor(value, builder.lshr(value, lanes.same(lanes.integer(shift))))
-
-    numbers = mixed(numbers, SHIFTS[0])
-    for multiplier, shift in zip(MULTIPLIERS, SHIFTS[1:], strict=True):
-        numbers = mixed(builder.mul(numbers, lanes.same(lanes.integer(multiplier))), shift)
-    return numbers

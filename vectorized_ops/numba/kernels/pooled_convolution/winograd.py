@@ -13,8 +13,12 @@ import numpy as np
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
 from vectorized_ops.numba.emit.lanes import LANES
-from vectorized_ops.numba.kernels.convolution.dot_tiles import DOT_COLUMNS, DOT_ROWS
-from vectorized_ops.numba.kernels.convolution.register_tiling import COLUMN_ROWS, cheapest_rows
+from vectorized_ops.numba.kernels.convolution.dot_tiles import (
+    COLUMN_ROWS,
+    DOT_COLUMNS,
+    DOT_ROWS,
+    cheapest_rows,
+)
 from vectorized_ops.numba.kernels.convolution.row_tiles import row_sums
 from vectorized_ops.numba.kernels.convolution.winograd_pooled_transforms import OUTPUTS, TAPS
 from vectorized_ops.numba.kernels.pooled_convolution import winograd_kernels as kernels

@@ -24,6 +24,7 @@ import numba
 import numpy as np
 
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.emit.gradient_store import cut_tile
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.threads import part
 from vectorized_ops.numba.kernels.convolution.dot_tiles import (
@@ -44,7 +45,6 @@ from vectorized_ops.numba.kernels.convolution.winograd_pooled_transforms import 
     weights_points_tile,
 )
 from vectorized_ops.numba.kernels.convolution.winograd_transforms import square_taps_tile
-from vectorized_ops.numba.kernels.elementwise.tiles import cut_tile
 
 SQUARE = POINTS * POINTS
 AREA = TAPS * TAPS

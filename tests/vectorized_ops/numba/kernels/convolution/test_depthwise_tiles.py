@@ -14,7 +14,7 @@ from vectorized_ops.numba.kernels.convolution.depthwise_tiles import (
     depthwise_tile,
     depthwise_weights_tile,
 )
-from vectorized_ops.numba.kernels.convolution.direct_tiles import ADD, MASK, RELU
+from vectorized_ops.numba.kernels.convolution.destination import ADD, MASK, RELU
 
 PIXELS, COLUMNS, STRIDE, CHANNELS, IMAGES = 3, 2, 2, 2, 3 * LANES
 ROW = CHANNELS * IMAGES

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from vectorized_ops.layout import pixels, zeros_images_last
-from vectorized_ops.numba.kernels.convolution.destination import destination
-from vectorized_ops.numba.kernels.convolution.direct_tiles import ADD, MASK, PAST, RELU
+from vectorized_ops.numba.kernels.convolution.destination import ADD, MASK, PAST, RELU, destination
 
 
 @pytest.mark.parametrize("mode", [0, RELU, ADD, MASK, ADD | MASK])

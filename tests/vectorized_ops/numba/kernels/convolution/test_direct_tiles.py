@@ -11,13 +11,8 @@ from numpy.testing import assert_array_equal
 from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.lanes import LANES
-from vectorized_ops.numba.kernels.convolution.direct_tiles import (
-    ADD,
-    MASK,
-    PAST,
-    RELU,
-    correlation_tile,
-)
+from vectorized_ops.numba.kernels.convolution.destination import ADD, MASK, PAST, RELU
+from vectorized_ops.numba.kernels.convolution.direct_tiles import correlation_tile
 
 ROWS, IMAGES = 3, 3 * LANES
 SEGMENTS = np.array([[5, 2, 1], [IMAGES, 0, 2], [4 * IMAGES + 1, 4, 7], [2, 0, 1]])

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numba import types
 from numpy.testing import assert_array_equal
 
@@ -13,6 +15,7 @@ from vectorized_ops.numba.kernels.convolution.dot_tiles import (
     ACCUMULATORS,
     DOT_COLUMNS,
     DOT_ROWS,
+    cheapest_rows,
     dot_tile,
     product_tile,
     sum_lanes,
@@ -119,3 +122,25 @@ def test_tiles_leave_registers_for_the_operands() -> None:
     registers = 32 if AVX512 else 16
     assert registers >= ACCUMULATORS + 4
     assert DOT_ROWS * DOT_COLUMNS == LANES
+
+
+@given(
+    rows=st.integers(1, 2000),
+    heights=st.lists(st.integers(2, 60), unique=True).map(lambda heights: (*heights, 1)),
+)
+def test_chosen_height_fits_and_no_other_that_fits_is_cheaper(
+    rows: int, heights: tuple[int, ...]
+) -> None:
+    chosen = cheapest_rows(rows, heights)
+    assert chosen in heights
+    assert chosen <= rows
+
+    def cost(height: int) -> int:
+        return -(-rows // height) * (height + 2)
+
+    assert all(cost(chosen) <= cost(height) for height in heights if height <= rows)
+
+
+def test_chosen_height_of_lenets_filters_wastes_nothing() -> None:
+    assert cheapest_rows(50, (25, 20, 16, 8, 1)) == 25
+    assert cheapest_rows(20, (25, 20, 16, 8, 1)) == 20

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.lanes import LANES
-from vectorized_ops.numba.kernels.convolution.direct_tiles import ADD, MASK, PAST, RELU
+from vectorized_ops.numba.kernels.convolution.destination import ADD, MASK, PAST, RELU
 from vectorized_ops.numba.kernels.convolution.strassen_tiles import (
     finished_tile,
     inputs_sums_tile,

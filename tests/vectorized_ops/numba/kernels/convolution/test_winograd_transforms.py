@@ -11,7 +11,7 @@ from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.compiling.tile_functions import TileFunction, call_tile
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.kernels.convolution import winograd_transforms as tiles
-from vectorized_ops.numba.kernels.convolution.direct_tiles import ADD, MASK, PAST, RELU
+from vectorized_ops.numba.kernels.convolution.destination import ADD, MASK, PAST, RELU
 from vectorized_ops.winograd import WinogradTransform, winograd_transform
 
 UNTOUCHED = 77

@@ -4,25 +4,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import types
-from numpy.testing import assert_array_equal
 
-from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.numba.compiling.compiler import kernel
-from vectorized_ops.numba.emit.lanes import LANES, Lanes, tile
+from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.kernels.elementwise.tiles import (
     GROUP,
-    cut_tile,
-    hashed,
-    kept_tile,
     rectified_gradient_tile,
     rectified_tile,
     sum_tile,
 )
-from vectorized_ops.reference import dropout
+
+from .surroundings import UNTOUCHED, check, surrounded
 
 VECTORS = GROUP + 1
-UNTOUCHED = 77
 
 
 @kernel
@@ -40,52 +34,8 @@ def rectified_gradient(
 
 
 @kernel
-def cut(out: Any, mask: Any, vectors: int) -> None:
-    cut_tile(out, LANES, mask, 2, vectors)
-
-
-@kernel
 def summed(out: Any, left: Any, right: Any, floor: Any) -> None:
     sum_tile(out, LANES, left, 1, right, 2, VECTORS, floor, False)
-
-
-@kernel
-def kept(out: Any, values: Any, number: int, numbers: int, key: int, bound: int) -> None:
-    kept_tile(
-        out, LANES, out, LANES, values, 1, 3, 3, number, 1, numbers, key, bound, np.float32(2.0),
-        False, False, False,
-    )  # fmt: skip
-
-
-@tile
-def hashed_tile(typingctx: Any, out: Any, numbers: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        lanes = Lanes(context, builder, signature)
-        kind = lanes.lane_numbers().type.as_pointer()
-        numbers = builder.load(builder.bitcast(lanes.pointer(1, args[1]), kind), align=4)
-        results = builder.bitcast(lanes.pointer(0, args[0]), kind)
-        builder.store(hashed(lanes, builder, numbers), results, align=4)
-        return context.get_dummy_value()
-
-    return types.void(out, numbers), generate
-
-
-@kernel
-def hashes(out: Any, numbers: Any) -> None:
-    hashed_tile(out, numbers)
-
-
-def surrounded(vectors: int) -> np.ndarray:
-    """Room for vectors, with one more before them and one behind."""
-    out = aligned_zeros(((vectors + 2) * LANES,))
-    out[:] = UNTOUCHED
-    return out
-
-
-def check(out: np.ndarray, expected: np.ndarray) -> None:
-    assert (out[:LANES] == UNTOUCHED).all()
-    assert (out[-LANES:] == UNTOUCHED).all()
-    assert_array_equal(out[LANES:-LANES], expected)
 
 
 def values_of(kind: int) -> np.ndarray:
@@ -123,34 +73,3 @@ def test_sums_are_not_below_the_floor() -> None:
     right[5:8] = 1  # no inf - inf
     summed(out, left, right, np.float32(2))
     check(out, np.maximum(taken(left, 1) + taken(right, 2), 2))
-
-
-def test_hash_is_that_of_the_reference() -> None:
-    numbers = np.random.default_rng(0).integers(0, 2**32, LANES, np.uint32)
-    numbers[:2] = 0, 2**32 - 1
-    out = np.zeros(LANES, np.uint32)
-    hashes(out.view(np.float32), numbers.view(np.float32))
-    assert_array_equal(out, dropout.hashed(numbers))
-
-
-@pytest.mark.parametrize("bound", [0, 2**30, 2**31 + 5, 2**32 - 1])
-def test_rows_are_numbered_one_after_the_other_and_their_images_by_the_distance(bound: int) -> None:
-    number, numbers, key = 2**32 - 5, 1_000_003, 2**31 + 12345
-    values, out = np.arange(9 * LANES + 1, dtype=np.float32), surrounded(9)
-    kept(out, values, number, numbers, key, bound)
-    row, image = np.arange(3)[:, None], np.arange(3 * LANES)
-    names = ((number + row + image * numbers) % 2**32).astype(np.uint32)
-    keep = dropout.hashed(names ^ np.uint32(key)) >= bound
-    check(out, np.where(keep.reshape(-1), 2 * values[1:], 0))
-
-
-@pytest.mark.parametrize("vectors", [0, 1, GROUP, GROUP + 2])
-def test_what_a_mask_does_not_pass_is_cut_and_nothing_else_written(vectors: int) -> None:
-    out, mask = surrounded(vectors), values_of(3)[: 2 + (GROUP + 2) * LANES]
-    mask = np.resize(mask, 2 + vectors * LANES)
-    out[LANES:-LANES] = np.arange(1, 1 + vectors * LANES)
-    if vectors:
-        mask[2:6], out[LANES + 4] = [np.nan, -0.0, 1e-30, -np.inf], np.nan
-    expected = np.where(mask[2:] <= 0, 0, out[LANES:-LANES])
-    cut(out, mask, vectors)
-    check(out, expected)
