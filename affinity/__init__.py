@@ -33,13 +33,19 @@ if TYPE_CHECKING:
     from affinity.placement.tiles import tiles_of
     from affinity.process.allowed import AllowedResources, read_allowed
     from affinity.process.arena import Allocation, allocate, allocate_in, arena
-    from affinity.process.binding import allowed_cpus, bind_process, bind_thread
+    from affinity.process.binding import (
+        ThreadBinding,
+        allowed_cpus,
+        bind_process,
+        bind_thread,
+        main_thread_mask_kept,
+        pin_own_threads,
+    )
     from affinity.process.escaped_memory import bring_back
     from affinity.process.mapping import place_mapping, touch
     from affinity.process.own import own_placement
     from affinity.process.shared_mapping import collapse, map_shared
     from affinity.process.thread_environment import placement_environment, thread_environment
-    from affinity.process.threads import ThreadBinding, main_thread_mask_kept, pin_own_threads
     from affinity.process.verification import (
         ObservedBinding,
         judge,
@@ -80,7 +86,7 @@ _MODULE_OF = {
     **dict.fromkeys(("collapse", "map_shared"), "process.shared_mapping"),
     "bring_back": "process.escaped_memory",
     **dict.fromkeys(
-        ("ThreadBinding", "main_thread_mask_kept", "pin_own_threads"), "process.threads"
+        ("ThreadBinding", "main_thread_mask_kept", "pin_own_threads"), "process.binding"
     ),
     **dict.fromkeys(("placement_environment", "thread_environment"), "process.thread_environment"),
     **dict.fromkeys(

@@ -12,10 +12,10 @@ from affinity.cpulist import format_cpulist, parse_cpulist
 from affinity.errors import MemoryPolicyError
 from affinity.numbers import format_bytes
 from affinity.placement.plan import MemoryPlan, Placement
+from affinity.process.binding import ThreadBinding, openmp_runtimes, thread_bindings
 from affinity.process.memory_policy import memory_policy
 from affinity.process.policy import Policy
 from affinity.process.residency import Residency, process_residency
-from affinity.process.threads import ThreadBinding, openmp_runtimes, thread_bindings
 
 STRICT_ALLOWANCE_BYTES = 2 << 20
 """Bytes that may lie elsewhere although memory is bound, such as pages placed by the kernel."""

@@ -42,7 +42,7 @@ needs_torch = pytest.mark.skipif(
 
 LOAD_OPENMP = """
 import ctypes, ctypes.util, os, subprocess, sys
-from affinity.process.threads import main_thread_mask_kept
+from affinity.process.binding import main_thread_mask_kept
 def cpus_of_a_child():
     show = "import os; print(len(os.sched_getaffinity(0)))"
     return subprocess.run([sys.executable, "-c", show], capture_output=True, text=True).stdout
@@ -81,7 +81,7 @@ def test_openmp_threads_are_on_their_cores_and_the_main_thread_has_its_cpus_back
         pytest.skip(f"the OpenMP runtime lib{runtime} is not installed")
     script = (
         "import ctypes, os\n"
-        "from affinity.process.threads import main_thread_mask_kept, thread_bindings\n"
+        "from affinity.process.binding import main_thread_mask_kept, thread_bindings\n"
         "with main_thread_mask_kept():\n"
         f"    openmp = ctypes.CDLL({library!r})\n"
         "    region = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: None)\n"
@@ -98,7 +98,7 @@ def test_openmp_threads_are_on_their_cores_and_the_main_thread_has_its_cpus_back
 def test_numbas_threads_are_pinned_from_inside_its_pool(layer: str, run_python: RunPython) -> None:
     script = f"""{PARALLEL}
 import ctypes
-from affinity.process.threads import pin_own_threads, thread_bindings
+from affinity.process.binding import pin_own_threads, thread_bindings
 native_id = ctypes.CDLL(None).gettid
 native_id.argtypes, native_id.restype = (), ctypes.c_int
 @numba.njit(parallel=True)

@@ -9,8 +9,7 @@ import pytest
 from click.testing import Result
 
 from knltrain.config import RunConfig
-from vectorized_ops.numba.compiling.all_cores import Progress
-from vectorized_ops.numba.compiling.journal import MadeKernel
+from vectorized_ops.numba.compiling.journal import MadeKernel, Progress
 
 Invoke = Callable[..., Result]
 

@@ -23,7 +23,7 @@ from numba.core import types
 from numba.extending import intrinsic
 from numba.np.ufunc import parallel as numba_parallel
 
-from vectorized_ops.numba.compiling.kernel_compiler import KernelCompiler
+from vectorized_ops.numba.compiling.kernel_dispatcher import KernelCompiler
 
 cgutils: Any = numba_cgutils
 compiler: Any = numba_compiler

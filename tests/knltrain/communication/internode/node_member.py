@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import knltrain.torch_distributed  # noqa: F401  (registers ccl)
-from affinity.process.threads import thread_bindings
+from affinity.process.binding import thread_bindings
 from knltrain.cluster.worker import MeetingPoint
 from knltrain.communication.internode.collective import NodeCollective
 from knltrain.communication.internode.mpi_collective import MpiCollective

@@ -14,7 +14,8 @@ import numba
 import pytest
 
 from vectorized_ops.numba.compiling import autotuning
-from vectorized_ops.numba.compiling.autotuning import Choice, Tuning, chosen
+from vectorized_ops.numba.compiling.autotuning import Choice, chosen
+from vectorized_ops.numba.compiling.journal import Tuning
 
 
 @pytest.fixture(autouse=True)
