@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from typing import final
+from typing import Final, final
 
 from affinity.numbers import format_bytes
 from knltrain.data.dataset import Dataset
@@ -18,6 +18,8 @@ from knltrain.input.distributed.server import PartServer
 from knltrain.input.distributed.sources import distributed, read_parts, records_of
 from knltrain.input.node_data import NodeData
 from knltrain.launch.job_peers import JobPeers
+
+_PAUSE_SECONDS: Final = 0.05
 
 
 @final
@@ -48,14 +50,20 @@ class NodePart:
             failing.pop_all()
         self._staying: list[PartClient] = []
         self._is_done, self._lock = False, threading.Lock()
-        for other in self._other_nodes:
-            threading.Thread(target=self._stay, args=(other,), daemon=True).start()
+        self._stays = [
+            threading.Thread(target=self._stay, args=(other,), name="data-stay", daemon=True)
+            for other in self._other_nodes
+        ]
+        for thread in self._stays:
+            thread.start()
 
     def await_others(self) -> None:
         """Tell other nodes that this process needs their parts no more; wait until all say so.
 
         Or until one of them is lost.
         """
+        for thread in self._stays:  # who has not said that it stays cannot leave
+            thread.join()
         self._leave()
         if self._server is not None:
             others = len(self._other_nodes) * self._share.shares
@@ -95,13 +103,17 @@ class NodePart:
         return PartServer(listener, self._doors.key, parts, self._share.nodes)
 
     def _stay(self, other: int) -> None:
-        with suppress(PeerLost):  # which the workers will tell
-            client = PartClient(self._doors, other)
-            client.stay()
-            with self._lock:
-                self._staying.append(client)
-                if self._is_done:
-                    client.close()
+        """Say it once, however often a busy door turns this away: the other node waits for it."""
+        while self._job_peers.lost is None and not self._is_done:
+            with suppress(PeerLost):  # which the workers will tell
+                client = PartClient(self._doors, other)
+                client.stay()
+                with self._lock:
+                    self._staying.append(client)
+                    if self._is_done:
+                        client.close()
+                return
+            time.sleep(_PAUSE_SECONDS)
 
     def _leave(self) -> None:
         with self._lock:

@@ -3,7 +3,7 @@
 Both ends prove that they know the key of the run's data (`rendezvous.handshake`). Then the client
 sends requests: two uint32, the half and a count, and so many int64 numbers of pictures. The answer
 is a uint32 status; if that is 0, the sizes of the records (int64), then the records; else so many
-bytes of text that say what is wrong. All numbers are little-endian.
+bytes of text that say what is wrong. STAY has a status alone. All numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -61,6 +61,11 @@ class Doors:
 
 
 @final
+class ConnectionEnded(PeerLost):
+    """A connection has ended; another one may still be had, as after a long stop or a late proof."""
+
+
+@final
 class PartClient:
     """A connection to the door of a node. All calls raise PeerLost if the node is gone."""
 
@@ -86,10 +91,7 @@ class PartClient:
 
     def sizes(self, count: int) -> list[int]:
         """The sizes in bytes of the records that were asked for."""
-        (status,) = STATUS.unpack(self._received(STATUS.size))
-        if status:
-            said = self._received(min(status, 1000)).decode(errors="replace")
-            raise PeerLost(f"{self._name()} refuses: {said}")
+        self._check_status()
         found: list[int] = np.frombuffer(self._received(8 * count), "<i8").tolist()
         return found
 
@@ -101,8 +103,12 @@ class PartClient:
             raise self._lost(error) from error
 
     def stay(self) -> None:
-        """Say that this node needs the other one's part until this connection is closed."""
+        """Say that this node needs the other one's part until this connection is closed.
+
+        Returns once the other one knows.
+        """
         self._send(REQUEST.pack(STAY, 0))
+        self._check_status()
 
     def close(self) -> None:
         """End the connection."""
@@ -115,6 +121,12 @@ class PartClient:
         _, proof = confirmed(self._doors.key, said, self._received(ANSWER_BYTES))
         self._connection.sendall(proof)
         self._wait_for(self._doors.limit_seconds)
+
+    def _check_status(self) -> None:
+        (status,) = STATUS.unpack(self._received(STATUS.size))
+        if status:
+            said = self._received(min(status, 1000)).decode(errors="replace")
+            raise PeerLost(f"{self._name()} refuses: {said}")
 
     def _wait_for(self, seconds: float) -> None:
         self._patience_seconds = seconds
@@ -136,9 +148,10 @@ class PartClient:
         return f"node {self._node}, which holds its part of the data at {host}:{port},"
 
     def _lost(self, error: Exception) -> PeerLost:
-        if isinstance(error, TimeoutError):
+        if isinstance(error, TimeoutError) and error.errno is None:  # else it is the kernel's
             return PeerLost(f"{self._name()} has not answered in {self._patience_seconds:g} s")
-        return PeerLost(f"{self._name()} is gone: {error or type(error).__name__}")
+        kind = PeerLost if isinstance(error, HandshakeError) else ConnectionEnded
+        return kind(f"{self._name()} is gone: {error or type(error).__name__}")
 
 
 def receive_all(connection: socket.socket, buffers: Sequence[memoryview]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from knltrain.data.source import Pixels, Rows
-from knltrain.input.distributed.client import MOST_ROWS, Doors, PartClient
+from knltrain.input.distributed.client import MOST_ROWS, ConnectionEnded, Doors, PartClient
 from knltrain.input.distributed.parts import Division, Part
 
 
@@ -52,8 +52,14 @@ class DistributedRecords:
     def fetch(self, rows: Rows, room: Pixels | None = None) -> Fetched:
         """Fetch the records of pictures `rows` (n,); those of one size to `room` uint8 (n, bytes).
 
-        Raises PeerLost.
+        A connection that has ended is made once more. Raises PeerLost.
         """
+        try:
+            return self._fetch(rows, room)
+        except ConnectionEnded:
+            return self._fetch(rows, room)
+
+    def _fetch(self, rows: Rows, room: Pixels | None) -> Fetched:
         if self.part.begins is None:
             return self._fetch_raw(rows, room)
         records = [memoryview(b"")] * len(rows)

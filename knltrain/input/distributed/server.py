@@ -131,6 +131,7 @@ class PartServer:
             receive_all(connection, [memoryview(head)])
             half, count = REQUEST.unpack(head)
             if half == STAY:
+                connection.sendall(STATUS.pack(0))
                 self._await_leave(connection)
                 return
             if half >= len(self._parts) or not 0 < count <= MOST_ROWS:

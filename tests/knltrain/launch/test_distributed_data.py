@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 from knltrain.data.dataset import Dataset
 from knltrain.errors import DataError, PeerLost
 from knltrain.input.distributed import parts
+from knltrain.input.distributed.server import PartServer
 from knltrain.launch.distributed_data import told_of_part
 from knltrain.launch.job_peers import JobPeers
 from knltrain.launch.node_input import NodeInput
@@ -74,6 +77,32 @@ def test_a_part_is_served_until_all_have_ended() -> None:
             assert fetched.is_set()
 
     assert together(work) == [None, None]
+
+
+def test_who_is_turned_away_once_still_stays_and_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a proof that comes late on a busy node: else the other node would wait forever."""
+    meet, await_others, met = PartServer._meet, PartServer.await_others, set[PartServer]()
+
+    def late_once(self: PartServer, connection: socket.socket) -> None:
+        meet(self, connection)
+        if self not in met:
+            met.add(self)
+            raise EOFError
+
+    def bounded(self: PartServer, others: int, is_vain: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 10
+        await_others(self, others, lambda: is_vain() or time.monotonic() > deadline)
+        assert self._left == others
+
+    monkeypatch.setattr(PartServer, "_meet", late_once)
+    monkeypatch.setattr(PartServer, "await_others", bounded)
+
+    def work(job_peers: JobPeers) -> Any:
+        with opened(job_peers, dataset_of(9, 4)) as input_:
+            input_.await_others()
+
+    assert together(work) == [None, None]
+    assert len(met) == 2
 
 
 def test_the_end_of_others_is_not_awaited_once_one_is_lost() -> None:

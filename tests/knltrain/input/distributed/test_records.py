@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from typing import Any
 
@@ -106,6 +107,15 @@ def test_another_process_has_connections_of_its_own(encoded: Dataset, spread: Sp
     copy.close()
     assert found.staged is None
     assert bytes(found.record(40)) == bytes(records.record(40))
+
+
+def test_a_connection_that_has_ended_is_made_once_more(raw: Dataset, spread: Spread) -> None:
+    """A whole run may be stopped for so long that its connections end."""
+    records = of_train(spread(raw)[0])
+    expected = bytes(records.fetch(np.array([40])).records[0])
+    for connection in spread.servers[1]._open.copy():  # type: ignore[attr-defined]
+        connection.shutdown(socket.SHUT_RDWR)
+    assert bytes(records.fetch(np.array([40])).records[0]) == expected
 
 
 def test_a_node_that_is_gone_is_named(raw: Dataset, spread: Spread) -> None:
