@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from knltrain.input.batch_feed import BatchFeed
     from knltrain.input.batch_pool import BatchPool
     from knltrain.input.batch_ring import BatchRing
+    from knltrain.input.distributed.records import DistributedRecords
+    from knltrain.input.distributed.window import PartWindow
 
 _KEPT_EPOCHS = 4
 """Orders of so many epochs at most: workers that do not wait for each other may be epochs apart."""
@@ -33,17 +35,39 @@ def opened_dataset(config: RunConfig, data_fd: int | None) -> Dataset:
 
 
 def staged_batches(
-    dataset: Dataset, batches: ShardedBatches, check: Callable[[], None], limit_seconds: float
+    config: RunConfig, dataset: Dataset, batches: ShardedBatches, check: Callable[[], None]
 ) -> BatchFeed | None:
-    """Batches whose pictures are fetched ahead; None where no other node holds any of them."""
+    """Batches whose pictures are fetched ahead; None where no other node holds any of them.
+
+    They are read by MPI where this worker is a rank of it (collective over all that are).
+    """
     from knltrain.input.distributed.sources import records_of
 
-    records = records_of(dataset.train.source)
-    if records is None:
+    halves = [records_of(half.source) for half in (dataset.train, dataset.test)]
+    records = [each for each in halves if each is not None]
+    if not records:
         return None
     from knltrain.input.distributed.staging import StagedBatches
 
-    return StagedBatches(batches, records, dataset.train.image_shape, check, limit_seconds)
+    limit_seconds, window = config.exchange.timeout_seconds, None
+    if config.exchange.between_nodes == "mpi":
+        window = _window(records, limit_seconds, check)
+        for each in records:
+            each.window = window
+    shape = dataset.train.image_shape
+    return StagedBatches(batches, records[0], shape, check, limit_seconds, window)
+
+
+def _window(
+    records: Sequence[DistributedRecords], limit_seconds: float, check: Callable[[], None]
+) -> PartWindow | None:
+    from knltrain.communication.mpi.joining import joined_mpi
+    from knltrain.input.distributed.window import PartWindow
+
+    if (mpi := joined_mpi()) is None:
+        return None
+    parts, divisions = [each.part for each in records], [each.division for each in records]
+    return PartWindow(mpi, records[0].doors.node, parts, divisions, limit_seconds, check)
 
 
 def open_ring(

@@ -173,7 +173,7 @@ def _feed(
     if ahead is None and config.data.memory == "node":
         return None
     if ahead is None:
-        return staged_batches(task.dataset, batches, team.check, limit_seconds)
+        return staged_batches(config, task.dataset, batches, team.check)
     from knltrain.input.batches_ahead import BatchesAhead
 
     fd, worker, workers = ahead

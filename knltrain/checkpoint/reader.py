@@ -88,7 +88,7 @@ def check_identity(checkpoint: Checkpoint, identity: RunIdentity) -> None:
     """Refuse a checkpoint of a run with other workers, method or seed: `CheckpointError`."""
     for key, kept, asked in (
         ("exchange.method", checkpoint.method, identity.method),
-        ("workers", checkpoint.workers, identity.workers),
+        ("nodes x workers", checkpoint.workers, identity.workers),
         ("seed", checkpoint.seed, identity.seed),
     ):
         if kept != asked:

@@ -10,6 +10,8 @@ from contextlib import ExitStack, suppress
 from typing import Final, final
 
 from affinity.numbers import format_bytes
+from knltrain.assembly import strategy_of
+from knltrain.config import RunConfig
 from knltrain.data.dataset import Dataset
 from knltrain.errors import PeerLost
 from knltrain.input.distributed.client import Doors, PartClient
@@ -37,7 +39,7 @@ class NodePart:
     ) -> None:
         self._job_peers, self._share = job_peers, job_peers.node_share
         self._server: PartServer | None = None
-        self.read: Mapping[str, int | float] | None = None
+        self.read: Mapping[str, int | float | str] | None = None
         with ExitStack() as failing:
             listener = None if dataset is None else failing.enter_context(job_peers.door())
             addresses, key = job_peers.addresses(listener), job_peers.key_for("data")
@@ -122,10 +124,19 @@ class NodePart:
                 client.close()
 
 
-def told_of_part(read: Mapping[str, int | float]) -> str:
+def way_of_pictures(config: RunConfig) -> str:
+    """What carries pictures from node to node: workers that are ranks of MPI read them by it."""
+    if config.exchange.between_nodes != "mpi" or config.placement.data_cores:
+        return "TCP"
+    if config.workers == 1 or strategy_of(config).is_one_mpi_job:
+        return "MPI"
+    return "MPI where a worker is a rank of it, else TCP"
+
+
+def told_of_part(read: Mapping[str, int | float | str]) -> str:
     """A line about a node's part for the user."""
     return (
         f"data: node {read['node']} of {read['nodes']} holds {read['images']:,} of "
         f"{read['all_images']:,} images: {format_bytes(int(read['bytes']))}, read in "
-        f"{read['read_seconds']:.2f} s"
+        f"{read['read_seconds']:.2f} s; other nodes' are read by {read['others_by']}"
     )

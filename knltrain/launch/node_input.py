@@ -80,7 +80,7 @@ class NodeInput:
         return None if self._data is None else self._data.fd
 
     @property
-    def part(self) -> Mapping[str, int | float] | None:
+    def part(self) -> Mapping[str, int | float | str] | None:
         """What this process has read of the node's part; None if it has read none."""
         return None if self._part is None else self._part.read
 

@@ -140,7 +140,7 @@ def write_placement(
     _write_whole(run_folder / name, json.dumps(places, indent=2) + "\n")
 
 
-def write_part(run_folder: Path, part: Mapping[str, int | float]) -> None:
+def write_part(run_folder: Path, part: Mapping[str, int | float | str]) -> None:
     """Write what part of a distributed data set a node holds: `data.json`, or `data-NODE.json`."""
     name = f"data-{part['node']}.json" if part["node"] else "data.json"
     _write_whole(run_folder / name, json.dumps(dict(part), indent=2) + "\n")

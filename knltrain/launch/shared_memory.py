@@ -72,7 +72,7 @@ class Shared:
     data_fd: int | None
     ring: BatchRing | None
     notes: tuple[str, ...]
-    part: Mapping[str, int | float] | None = None
+    part: Mapping[str, int | float | str] | None = None
 
     def abort(self, code: int) -> None:
         """Tell all to give up."""
@@ -98,10 +98,12 @@ def shared_by_workers(
         read = partial(build_dataset, plan.config)
         for close in data.share(plan.node_share, job_peers, read):
             open_.callback(close)
-        if data.part is not None:
-            from knltrain.launch.distributed_data import told_of_part
+        part = data.part
+        if part is not None:
+            from knltrain.launch.distributed_data import told_of_part, way_of_pictures
 
-            notes = (*notes, told_of_part(data.part))
+            part = {**part, "others_by": way_of_pictures(plan.config)}
+            notes = (*notes, told_of_part(part))
         ring = None
         if plan.pool is not None:
             ring = _ring(plan)
@@ -110,7 +112,7 @@ def shared_by_workers(
             placed = (note for at, place in places for note in ring.place(at, place.memory))
             told = told_of_pool(plan.config, plan.pool, len(plan.placements))
             notes = (*notes, told, *dict.fromkeys(placed))
-        yield Shared(memory, data.fd, ring, notes, data.part)
+        yield Shared(memory, data.fd, ring, notes, part)
 
 
 def _ring(plan: RunPlan) -> BatchRing:

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 CHANGEABLE: Final = (
     "train.epochs",
     "train.steps",
+    "nodes",
+    "workers",
     "placement.pin",
     "placement.data_cores",
     "data.name",
@@ -68,7 +70,8 @@ CHANGEABLE: Final = (
 )
 """Keys that may change when a run is resumed.
 
-The data must be the same; only their name and place may change.
+The data must be the same; only their name and place may change. So must the number of all workers,
+`nodes` times `workers`: a run may go on with fewer computers, or more.
 """
 
 _LOOPBACK: Final = "127.0.0.1"

@@ -69,6 +69,11 @@ def leave_mpi(timeout_seconds: float) -> bool:
     return _MEMBERSHIP[0].leave(timeout_seconds) if _MEMBERSHIP else True
 
 
+def joined_mpi() -> Any:
+    """`mpi4py.MPI` where this process has become a rank by `join_mpi`; else None."""
+    return load_mpi(initialize=False) if _MEMBERSHIP else None
+
+
 @final
 class _Membership:
     def __init__(self, library: MpiLibrary, fence: Fence, timeout_seconds: float) -> None:

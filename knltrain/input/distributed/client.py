@@ -62,7 +62,7 @@ class Doors:
 
 @final
 class ConnectionEnded(PeerLost):
-    """A connection has ended; another one may still be had, as after a long stop or a late proof."""
+    """A connection has ended; another may still be had, as after a long stop or a late proof."""
 
 
 @final

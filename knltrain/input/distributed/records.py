@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from knltrain.data.source import Pixels, Rows
 from knltrain.input.distributed.client import MOST_ROWS, ConnectionEnded, Doors, PartClient
 from knltrain.input.distributed.parts import Division, Part
+
+if TYPE_CHECKING:
+    from knltrain.input.distributed.window import PartWindow, WindowClient
 
 
 @final
@@ -40,12 +43,13 @@ class DistributedRecords:
 
     Several threads may fetch at once: each has connections of its own, which another process that
     gets the records does not have. What a thread has `fetched`, or what is `staged` for all
-    threads, is there until the next one takes its place.
+    threads, is there until the next one takes its place. With a `window` they read by MPI.
     """
 
     def __init__(self, half: int, division: Division, part: Part, doors: Doors) -> None:
         self.division, self.part, self.doors = division, part, doors
         self.staged: Fetched | None = None
+        self.window: PartWindow | None = None
         self._half = half
         self._of_thread = threading.local()
 
@@ -115,14 +119,14 @@ class DistributedRecords:
             client.receive([records[place] for place in places.tolist()])
         return Fetched(rows, records, room)
 
-    def _parts_of(self, rows: Rows) -> Iterator[tuple[Rows, PartClient | None]]:
+    def _parts_of(self, rows: Rows) -> Iterator[tuple[Rows, PartClient | WindowClient | None]]:
         """The places in `rows` of each node's pictures, and its client; None for this node.
 
         All nodes are asked before the first one answers, so that they send at once.
         """
         assert len(rows) <= MOST_ROWS
         owners = self.division.owners(rows)
-        asked: list[tuple[Rows, PartClient | None]] = []
+        asked: list[tuple[Rows, PartClient | WindowClient | None]] = []
         try:
             for node in np.unique(owners).tolist():
                 places, client = np.flatnonzero(owners == node), None
@@ -135,29 +139,35 @@ class DistributedRecords:
             self.close()  # answers that nobody has read may be on their way
             raise
 
-    def _clients(self) -> dict[int, PartClient]:
-        clients: dict[int, PartClient] | None = getattr(self._of_thread, "clients", None)
+    def _clients(self) -> dict[int, PartClient | WindowClient]:
+        clients: dict[int, PartClient | WindowClient] | None = getattr(
+            self._of_thread, "clients", None
+        )
         if clients is None:
             clients = self._of_thread.clients = {}
         return clients
 
-    def _client(self, node: int) -> PartClient:
+    def _client(self, node: int) -> PartClient | WindowClient:
         clients = self._clients()
         if node not in clients:
-            clients[node] = PartClient(self.doors, node)
+            clients[node] = (
+                PartClient(self.doors, node)
+                if self.window is None
+                else self.window.client(self._half, node, self.part.record_bytes)
+            )
         return clients[node]
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what this process has fetched; `NodeData` leaves out what its threads keep."""
-        return {**self.__dict__, "staged": None}
+        return {**self.__dict__, "staged": None, "window": None}
 
 
-def _received(client: PartClient, count: int) -> list[memoryview]:
+def _received(client: PartClient | WindowClient, count: int) -> list[memoryview]:
     """The records that a client has asked for."""
     sizes = client.sizes(count)
     whole, begin, found = memoryview(bytearray(sum(sizes))), 0, []
     for size in sizes:
         found.append(whole[begin : begin + size])
         begin += size
-    client.receive([whole])
+    client.receive(found)
     return found

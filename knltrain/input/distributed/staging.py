@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from knltrain.communication.shared_memory.polling import nap_until
 from knltrain.data.dataset import Batch
@@ -16,8 +16,13 @@ from knltrain.input.batch_feed import BatchFeed
 from knltrain.input.batches_ahead import FIRST_SECONDS
 from knltrain.input.distributed.records import DistributedRecords, Fetched
 
+if TYPE_CHECKING:
+    from knltrain.input.distributed.window import PartWindow
+
 SLOTS: Final = 2
 """Batches whose pictures are there or under way."""
+
+_END_SECONDS: Final = 5.0
 
 _NOTHING: Final[tuple[int, Fetched | Exception]] = (-1, DataError("nothing was fetched"))
 
@@ -36,8 +41,9 @@ class _Slot:
 class StagedBatches(BatchFeed):
     """Fills the worker's one batch when a step asks for it, of pictures that were fetched before.
 
-    They are those of the next `SLOTS` batches. While it waits, a worker raises what `check` raises;
-    after `limit_seconds` in vain it raises DataError; and PeerLost where a node is gone.
+    They are those of the next `SLOTS` batches, read by MPI with a `window`. While it waits, a
+    worker raises what `check` raises; after `limit_seconds` in vain it raises DataError; and
+    PeerLost where a node is gone.
     """
 
     def __init__(
@@ -47,13 +53,16 @@ class StagedBatches(BatchFeed):
         image_shape: tuple[int, int, int],
         check: Callable[[], None],
         limit_seconds: float,
+        window: PartWindow | None = None,
     ) -> None:
         self._batches, self._records = batches, records
         self._batch = Batch.allocate(batches.images_per_worker, image_shape, batches.label_shape)
         self._check, self._limit_seconds = check, max(limit_seconds, FIRST_SECONDS)
         self._slots = [_Slot() for _ in range(SLOTS)]
         self._asked: queue.SimpleQueue[tuple[_Slot, int] | None] = queue.SimpleQueue()
-        threading.Thread(target=self._fetch_all, name="data-staging", daemon=True).start()
+        self._window = window
+        self._thread = threading.Thread(target=self._fetch_all, name="data-staging", daemon=True)
+        self._thread.start()
 
     def begin(self, step: int) -> None:
         """Fetch the first ones."""
@@ -80,8 +89,12 @@ class StagedBatches(BatchFeed):
         return self._batch
 
     def close(self) -> None:
-        """End the thread, after what it is fetching."""
+        """End the thread, after what it is fetching; with a window all ranks wait for that."""
         self._asked.put(None)
+        if self._window is not None:
+            self._thread.join(_END_SECONDS)
+            if not self._thread.is_alive():
+                self._window.close()
 
     def _ask(self, number: int) -> None:
         slot = self._slots[number % SLOTS]

@@ -189,21 +189,42 @@ def test_three_hosts_train_over_links_with_a_latency(folder: Path, way: str, met
     assert results(folder)["test_accuracy"] > LEARNT
 
 
+@pytest.mark.parametrize(
+    ("way", "others_by"),
+    [("gloo", "TCP"), again("mpi", "MPI")],
+)
 def test_data_in_the_memories_of_both_hosts_train_to_the_same_bits(
-    made: Hosts, folder: Path
+    made: Hosts, folder: Path, way: str, others_by: str
 ) -> None:
-    given = words(*by("gloo", "sync_sgd"), *ONE_EACH, *LEARNS)
+    given = words(*by(way, "sync_sgd"), *ONE_EACH, *LEARNS)
     done(made, folder, *given, "--set", "name=whole")
     out = done(made, folder, *given, "--set", "data.memory=distributed")
     assert "data: node 0 of 2 holds 659 of 1,319 images" in out
+    assert f"other nodes' are read by {others_by}" in out
     held = [
-        json.loads((folder / "runs/run" / name).read_text())["images"]
+        json.loads((folder / "runs/run" / name).read_text())
         for name in ("data.json", "data-1.json")
     ]
-    assert held == [659, 660]
+    assert [each["images"] for each in held] == [659, 660]
+    assert [each["others_by"] for each in held] == [others_by] * 2
     whole, parted = (kept(folder, run, "center") for run in ("whole", "run"))
     for name, values in whole.items():
         np.testing.assert_array_equal(parted[name], values)
+
+
+@pytest.mark.long
+def test_a_run_goes_on_with_fewer_hosts_to_the_same_bits(made: Hosts, folder: Path) -> None:
+    """The one that is left reads the part of the other, too."""
+    given = words(*by("gloo", "sync_sgd"), *ONE_EACH, *LEARNS, "--set", "data.memory=distributed")
+    done(made, folder, *given)
+    shutil.copytree(folder / "runs/run", folder / "runs/fewer")
+    more = ("--set", "train.epochs=2")
+    done(made, folder, "train", "--resume", "runs/run", *more)
+    resumed = ("train", "--resume", "runs/fewer", *more, "--set", "nodes=1", "--set", "workers=2")
+    subprocess.run([sys.executable, "-m", "knltrain", *resumed], cwd=folder, check=True)
+    two, one = (kept(folder, run, "center") for run in ("run", "fewer"))
+    for name, values in two.items():
+        np.testing.assert_array_equal(one[name], values)
 
 
 MODULE = """

@@ -276,7 +276,7 @@ def test_a_run_starts_from_the_model_of_another(
 
 
 @pytest.mark.slow
-def test_a_resumed_run_may_be_given_more_time(
+def test_a_resumed_run_may_be_given_more_time_and_fewer_computers(
     folder: Path, two_at_once: tuple[Path, Path], start_knltrain: Start
 ) -> None:
     """As when it could not keep its checkpoint within what it had been given."""
@@ -287,6 +287,11 @@ def test_a_resumed_run_may_be_given_more_time(
     }
     run = _cut_off_after_step_6(two_at_once[1])
     words = [f"--set={key}={value}" for key, value in given.items()]
+    config = (run / "config.toml").read_text()
+    of_two = config.replace("workers = 2", "workers = 1").replace("nodes = 1", "nodes = 2")
+    assert of_two != config
+    (run / "config.toml").write_text(of_two)  # as if one of two computers were lost
+    words += ["--set=nodes=1", "--set=workers=2"]
     _finish(start_knltrain("train", "--resume", str(run), *words, cwd=folder))
     _assert_same_end(two_at_once[0], run)
     config = (run / "config.toml").read_text()

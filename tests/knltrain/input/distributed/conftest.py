@@ -46,6 +46,10 @@ def raw() -> Dataset:
 @pytest.fixture
 def encoded(raw: Dataset) -> Dataset:
     """The same as PNG files of several sizes."""
+    return encoded_of(raw)
+
+
+def encoded_of(raw: Dataset) -> Dataset:
     found = []
     for name, half in (("train", raw.train), ("test", raw.test)):
         files = []
