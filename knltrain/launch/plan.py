@@ -192,8 +192,8 @@ def _on_nodes(config: RunConfig, node_share: NodeShare) -> RunConfig:
         raise ConfigError(
             f"nodes = {config.nodes}, but this process is started on {node_share.nodes}: expected "
             f"a launcher to start one on each, as `srun --nodes={config.nodes} knltrain train "
-            'CONFIG`, or nodes = "auto"; a run is resumed on other computers by --set nodes=N --set '
-            "workers=M, where N x M workers are as many as before"
+            'CONFIG`, or nodes = "auto"; a run is resumed on other computers by --set nodes=N '
+            "--set workers=M, where N x M workers are as many as before"
         )
     exchange = config.exchange
     if node_share.nodes > 1:

@@ -75,7 +75,9 @@ def test_other_number_of_workers_can_be_evaluated_but_not_resumed(
     saved = state(1)
     folder = writer().save(saved)
     load_checkpoint(folder, tiny_network)
-    with pytest.raises(CheckpointError, match=r"nodes x workers = 1, but nodes x workers = 2 was asked for"):
+    with pytest.raises(
+        CheckpointError, match=r"nodes x workers = 1, but nodes x workers = 2 was asked for"
+    ):
         load_both(folder, saved, workers=2)
 
 

@@ -17,13 +17,13 @@ from knltrain.data.dataset import Dataset
 from knltrain.errors import DataError, PeerLost
 from knltrain.input.distributed import parts
 from knltrain.input.distributed.server import PartServer
-from knltrain.launch.distributed_data import told_of_part
+from knltrain.launch.distributed_data import told_of_part, way_of_pictures
 from knltrain.launch.job_peers import JobPeers
 from knltrain.launch.node_input import NodeInput
 from knltrain.launch.node_share import ALONE
 
 from ..input.conftest import dataset_of
-from .test_job_peers import together
+from .test_job_peers import config, together
 
 
 @contextmanager
@@ -135,3 +135,25 @@ def test_on_one_node_it_is_the_whole() -> None:
         assert input_.share(ALONE, None, lambda: dataset_of(9, 4)) == []
         assert images(input_).shape == (9, 6, 5, 3)
         input_.await_others()
+
+
+@pytest.mark.parametrize(
+    ("way", "method", "workers", "data_cores", "told"),
+    [
+        ("gloo", "sync_sgd", 1, 0, "TCP"),
+        ("mpi", "sync_sgd", 1, 0, "MPI"),
+        ("mpi", "sync_sgd", 1, 1, "TCP"),
+        ("mpi", "caffegpi", 2, 0, "MPI"),
+        ("mpi", "sync_sgd", 2, 0, "MPI where a worker is a rank of it, else TCP"),
+    ],
+)
+def test_what_carries_pictures_is_told(
+    way: str, method: str, workers: int, data_cores: int, told: str
+) -> None:
+    chosen = config(
+        nodes=2,
+        workers=workers,
+        exchange={"between_nodes": way, "method": method},
+        placement={"data_cores": data_cores},
+    )
+    assert way_of_pictures(chosen) == told

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,16 @@ def nothing() -> None:
 
 
 def feed_of(
-    dataset: Dataset, iter_size: int = 1, check: Callable[[], None] = nothing, batch: int = 8
+    dataset: Dataset,
+    iter_size: int = 1,
+    check: Callable[[], None] = nothing,
+    batch: int = 8,
+    window: Any = None,
 ) -> StagedBatches:
     batches = ShardedBatches(dataset.train, batch, 1, 2, 3, iter_size)
     records = records_of(dataset.train.source)
     assert records is not None
-    return StagedBatches(batches, records, (6, 5, 3), check, 20.0)
+    return StagedBatches(batches, records, (6, 5, 3), check, 20.0, window)
 
 
 @pytest.mark.parametrize("kind", ["raw", "encoded"])
@@ -114,3 +119,24 @@ def test_a_worker_that_waits_hears_of_the_end_of_the_run(
         feed.take(0)
     held.set()
     feed.close()
+
+
+def test_a_window_is_closed_once_nothing_is_read_any_more(
+    raw: Dataset, spread: Spread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MPI frees it for all ranks, also for a thread that still reads."""
+    order: list[str] = []
+    fetch = DistributedRecords.fetch
+
+    def slow(*given: Any) -> Any:
+        found = fetch(*given)
+        time.sleep(0.05)
+        order.append("read")
+        return found
+
+    monkeypatch.setattr(DistributedRecords, "fetch", slow)
+    window: Any = SimpleNamespace(close=lambda: order.append("closed"))
+    feed = feed_of(spread(raw)[0], window=window)
+    feed.begin(0)
+    feed.close()
+    assert order == ["read", "read", "closed"]
