@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import affinity
 from knltrain.data.dataset import Dataset, Halves, LabelledImages, numbered
 from knltrain.data.derived import Selection
 from knltrain.data.source import ArraySource
 from knltrain.errors import SegmentError
-from knltrain.input import node_data
 from knltrain.input.node_data import NodeData, held_dataset, is_held
 
 from .conftest import dataset_of
@@ -95,7 +95,7 @@ def test_the_memory_is_spread_over_the_nodes(monkeypatch: pytest.MonkeyPatch) ->
     def place(memory: memoryview, mode: str, nodes: tuple[int, ...]) -> None:
         placed.append((mode, nodes, os.fstat(0) is not None))
 
-    monkeypatch.setattr(node_data, "place_mapping", place)
+    monkeypatch.setattr(affinity, "place_mapping", place)
     for nodes in ((), (1,), (0, 2)):
         NodeData.copy_of(dataset_of(4, 2), nodes).close()
     assert [each[:2] for each in placed] == [("preferred", (1,)), ("interleave", (0, 2))]
