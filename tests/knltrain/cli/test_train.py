@@ -67,11 +67,7 @@ def test_a_resumed_run_keeps_its_configuration(
 ) -> None:
     arguments = ("--resume", str(config_file.parent), "--set", "optimizer.momentum=0.5")
     assert exit_code("train", *arguments) == 2
-    allowed = (
-        "only train.epochs, train.steps, placement.pin, placement.data_cores, data.name, "
-        "data.root, data.batches_ahead, data.memory, checkpoint.every_minutes, "
-        "exchange.timeout_seconds, preemption.* may change: start a new run for the rest"
-    )
+    allowed = f"only {', '.join(training.CHANGEABLE)} may change: start a new run for the rest"
     assert allowed in capsys.readouterr().err
 
 
