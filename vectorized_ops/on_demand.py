@@ -32,6 +32,8 @@ def found_in(package: str, modules: tuple[str, ...]) -> Callable[[str], Any]:
     def find(name: str) -> Any:
         if name == "__all__":
             found: Any = [each for module in modules for each in offers(module).__all__]
+        elif name in modules:
+            found = offers(name)
         elif name.startswith("_"):
             raise missing(name)
         else:

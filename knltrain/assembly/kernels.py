@@ -129,7 +129,7 @@ def _mark(config: RunConfig, copies: bool) -> Path:
     states = [(found.st_size, found.st_mtime_ns) for found in map(os.stat, sources)]
     network = build_network(config)
     parts = network, config.backend.winograd, _method_alone(config), target_name(), states
-    made_from = repr((*parts, copies, config.data.network_order))
+    made_from = repr((*parts, copies, config.data.operates, config.data.network_order))
     return CACHE_FOLDER / _COMPLETE / hashlib.sha256(made_from.encode()).hexdigest()[:32]
 
 

@@ -84,9 +84,8 @@ def _in_order(config: DataConfig, dataset: Dataset) -> Dataset:
 
     block = block_images(dataset.train.source, config.block_images)
     train = replace(dataset.train, block_images=block)
-    return replace(
-        dataset, train=train, notes=(*dataset.notes, told_blocks(len(dataset.train), block))
-    )
+    told = told_blocks(len(dataset.train), block)
+    return replace(dataset, train=train, notes=(*dataset.notes, *told))
 
 
 def model_preprocessing(config: DataConfig, dataset: Dataset) -> ModelPreprocessing:
@@ -149,7 +148,7 @@ def rehearse_pass(
     plan = PicturePlan(np.array([[0.0, 0, height, width]]), np.zeros(1, np.bool_), colours)
     picture, out = np.zeros(image_shape, np.uint8), np.zeros((1, *image_shape), np.float32)
     made = kernels.picture_pass(image_shape, mean, scale)
-    if recipe_of(config, image_shape).operations:
+    if config.operates:
         made.write([picture], plan, out)
         none = OperationPlan(np.zeros((1, 0), np.int64), np.zeros((1, 0, 6), np.int64))
         kernels.operate_on_pictures(out, none, np.zeros(out.shape, np.uint8))

@@ -67,7 +67,7 @@ def _with_order(config: DataConfig, halves: Halves) -> Halves:
     from knltrain.data.blocks import block_images, told_blocks
 
     told = told_blocks(len(halves.train), block_images(halves.train, config.block_images))
-    return replace(halves, notes=(*halves.notes, told))
+    return replace(halves, notes=(*halves.notes, *told))
 
 
 def _fields(halves: Halves, surveys: dict[str, HalfSurvey]) -> dict[str, Any]:

@@ -178,6 +178,12 @@ class DataConfig(Table):
         """Whether training images are mixed, so that their labels are targets."""
         return bool(self.mixup or self.cutmix)
 
+    @property
+    def operates(self) -> bool:
+        """Whether RandAugment's operations change training images."""
+        by_recipe = self.operations is None and self.recipe == "randaugment"
+        return by_recipe or bool(self.operations)
+
     @model_validator(mode="after")
     def _one_test_half(self) -> DataConfig:
         if self.test and self.test_share is not None:
@@ -207,6 +213,15 @@ class DataConfig(Table):
             raise ValueError(
                 f"shift_pixels = {self.shift_pixels}: recipe '{self.recipe}' chooses the part of a "
                 "picture by itself; expected recipe 'none' or 'cifar', or no shift_pixels"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _magnitude_is_of_operations(self) -> DataConfig:
+        if self.magnitude is not None and not self.operates:
+            raise ValueError(
+                f"magnitude = {self.magnitude} with no operations: expected recipe = "
+                "'randaugment', operations of 1 or more, or no magnitude"
             )
         return self
 

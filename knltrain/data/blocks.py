@@ -64,13 +64,15 @@ def block_order(images: int, block: int, seed: int, epoch: int) -> npt.NDArray[n
     return found.astype(np.int64, copy=False)
 
 
-def told_blocks(images: int, block: int) -> str:
-    """What the user is to know of this order."""
+def told_blocks(images: int, block: int) -> tuple[str, ...]:
+    """What the user is to know of this order: nothing of so few blocks that all are shuffled."""
     blocks = blocks_of(images, block)
+    if blocks <= WINDOW:
+        return ()
     return (
         f"data.order = 'blocks' is no true shuffle: {blocks:,} blocks of {block:,} images that lie "
-        f"side by side are shuffled, and images among those of {min(WINDOW, blocks)} blocks; data "
-        "sorted by class train worse so"
+        f"side by side are shuffled, and images among those of {WINDOW} blocks; data sorted by "
+        "class train worse so",
     )
 
 

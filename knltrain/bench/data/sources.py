@@ -31,6 +31,13 @@ MOST_JPEGS: Final = 128
 """Pictures that are encoded: decoding them takes long."""
 
 
+def check_sources(names: tuple[str, ...]) -> None:
+    """Raise ConfigError for unknown names."""
+    for name in names:
+        if name not in _SOURCES:
+            raise ConfigError(unknown_name("source", name, _SOURCES))
+
+
 def run_sources_benchmark(
     names: tuple[str, ...], pixels: int, side: int, channels: int, rounds: int, implementation: str
 ) -> list[dict[str, Any]]:
@@ -39,11 +46,8 @@ def run_sources_benchmark(
     All have `pictures_per_second`: of "packed" read as they are, of the others made into images of
     `side` pixels by a crop. `share` is that of a copy of as many bytes for "packed" and "lmdb" (of
     those read and written), and that of simplejpeg's own rate for "jpeg" (decoding alone); `of`
-    says which. All are medians over the rounds. Raises ConfigError for unknown names.
+    says which. All are medians over the rounds.
     """
-    for name in names:
-        if name not in _SOURCES:
-            raise ConfigError(unknown_name("source", name, _SOURCES))
     count = max(1, -(-PICTURE_BYTES // (pixels * pixels * channels)))
     pictures = smooth_pictures(count, pixels, channels)
     with TemporaryDirectory(prefix="knltrain-bench-") as folder:

@@ -12,10 +12,19 @@ from knltrain.bench.data.written import CLASSES, smooth_pictures, written_packed
 from knltrain.bench.methods.one_run import carry_out
 from knltrain.config import RunConfig
 from knltrain.data.packed_records import StoredAs
-from knltrain.errors import KnltrainError
+from knltrain.errors import ConfigError, KnltrainError
 from knltrain.network.zoo.networks import network_named
 
 PICTURES: Final = 256
+
+
+def check_network(network: str, batch: int) -> None:
+    """Raise ConfigError for what `run_training_benchmark` cannot train."""
+    channels = network_named(network, CLASSES).input_shape[2]
+    if channels != 3:
+        raise ConfigError(f"--network {network}: has {channels} channel: expected one of 3, RGB")
+    if batch > PICTURES:
+        raise ConfigError(f"--batch {batch}: expected {PICTURES} at most, all pictures there are")
 
 
 def run_training_benchmark(

@@ -54,14 +54,17 @@ def data(
     """
     from knltrain.bench.data.benchmark import run_data_benchmark
     from knltrain.bench.data.report import format_table
-    from knltrain.bench.data.sources import run_sources_benchmark
-    from knltrain.bench.data.training import run_training_benchmark
+    from knltrain.bench.data.sources import check_sources, run_sources_benchmark
+    from knltrain.bench.data.training import check_network, run_training_benchmark
 
     check_files(report_file)
+    names = listed(sources)
+    check_sources(names)
+    if network is not None:
+        check_network(network, batch)
     report = run_data_benchmark(
         listed(recipes), pixels, side, int(channels), images, rounds, implementation
     )
-    names = listed(sources)
     if network is not None and "jpeg" not in names:
         names = (*names, "jpeg")
     given = pixels, side, int(channels), rounds, implementation

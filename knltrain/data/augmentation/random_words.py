@@ -29,14 +29,17 @@ _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 _MOST_KEPT: Final = 8192
-"""Counters of a whole epoch whose words are computed at once: a batch of few takes as long."""
+"""Counters of a whole epoch whose words are computed at once."""
+
+_SETS_KEPT: Final = 32
+"""Of decisions and epochs; each takes 256 KiB at most. Workers may be some epochs apart."""
 
 
 @final
 class RandomWords:
     """Words for the pictures `rows` (n,) in one epoch; `pictures` are how many there are, if known.
 
-    Of small data sets the words of all pictures are kept for the rest of the epoch.
+    Of small data sets the words of all pictures are kept, as long as others are not newer.
     """
 
     def __init__(self, draws: Draws, rows: Rows, pictures: int | None = None) -> None:
@@ -55,7 +58,7 @@ class RandomWords:
         return found[:, :count]
 
 
-@lru_cache(maxsize=8)
+@lru_cache(_SETS_KEPT)
 def _words_of_all(draws: Draws, pictures: int, what: int, blocks: int) -> Words:
     return _words_of(draws, np.arange(pictures), what, blocks)
 

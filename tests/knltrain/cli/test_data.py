@@ -56,9 +56,9 @@ def test_a_data_set_is_described_and_drawn(invoke: Invoke, own: list[str], tmp_p
 
 
 def test_an_order_that_is_no_true_shuffle_is_noted(invoke: Invoke, own: list[str]) -> None:
-    order = ("--set", "data.order=blocks", "--set", "data.block_images=8")
+    order = ("--set", "data.order=blocks", "--set", "data.block_images=4")
     (note,) = json.loads(invoke("data", *own, *order, "--json").stdout)["notes"]
-    assert note.startswith("data.order = 'blocks' is no true shuffle: 5 blocks of 8 images")
+    assert note.startswith("data.order = 'blocks' is no true shuffle: 10 blocks of 4 images")
 
 
 def test_json_has_all_of_it(invoke: Invoke, own: list[str]) -> None:

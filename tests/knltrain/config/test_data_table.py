@@ -64,6 +64,7 @@ def test_numbers_of_channels_are_one_several_or_known(load: Callable[..., RunCon
         (["data.recipe=vgg", "data.shift_pixels=2"], r"shift_pixels = 2: recipe 'vgg' chooses"),
         (["data.operations=17"], r"data\.operations"),
         (["data.magnitude=31"], r"data\.magnitude"),
+        (["data.magnitude=20"], r"magnitude = 20 with no operations: expected recipe"),
         (["data.order=random"], r"data\.order"),
         (["data.block_images=5"], r"block_images = 5 with order = 'shuffle', which has no blocks"),
         (["data.order=blocks", "data.mixup=0.2"], r"order = 'blocks' with mixup or cutmix"),

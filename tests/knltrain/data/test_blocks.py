@@ -55,7 +55,8 @@ def test_blocks_have_64_mib_of_pictures_unless_the_user_says_how_many() -> None:
     assert block_images(many) == BLOCK_BYTES // (512 * 1024 * 3)
     assert block_images(many, 7) == 7
     assert block_images(many, 700) == 100
-    assert "5 blocks of 20 images" in told_blocks(100, 20)
+    assert "9 blocks of 20 images" in told_blocks(180, 20)[0]
+    assert told_blocks(160, 20) == ()
 
 
 @pytest.mark.parametrize("workers", [1, 4])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from knltrain.bench.data import benchmark, sources
-from knltrain.bench.data.sources import run_sources_benchmark
+from knltrain.bench.data.sources import check_sources, run_sources_benchmark
 from knltrain.errors import ConfigError
 
 
@@ -24,4 +24,4 @@ def test_every_source_is_read_and_compared(pixels: int, side: int, channels: int
 
 def test_unknown_sources_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"unknown source 'lmbd': .* did you mean 'lmdb'"):
-        run_sources_benchmark(("lmbd",), 16, 16, 3, 1, "numba")
+        check_sources(("lmbd",))

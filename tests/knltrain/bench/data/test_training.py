@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from knltrain.bench.data import training
-from knltrain.bench.data.training import run_training_benchmark
+from knltrain.bench.data.training import check_network, run_training_benchmark
 from knltrain.bench.methods.one_run import RunFigures
 from knltrain.config import RunConfig
-from knltrain.errors import KnltrainError
+from knltrain.errors import ConfigError, KnltrainError
 
 
 def test_rates_are_medians_of_turns_and_cores_are_those_that_suffice(
@@ -35,3 +35,16 @@ def test_a_run_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "carry_out", lambda _config: RunFigures({}, (), "no luck"))
     with pytest.raises(KnltrainError, match="training on synthetic pictures failed: no luck"):
         run_training_benchmark("lenet", 32, 4, 5, 1, 51.0)
+
+
+@pytest.mark.parametrize(
+    ("network", "batch", "refused"),
+    [
+        ("lenet", 32, r"--network lenet: has 1 channel"),
+        ("lenett", 32, r"unknown network.name 'lenett'"),
+        ("resnet-20", 257, r"--batch 257: expected 256 at most"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(network: str, batch: int, refused: str) -> None:
+    with pytest.raises(ConfigError, match=refused):
+        check_network(network, batch)
