@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from knltrain.data.source import Pixels, Rows
+from knltrain.errors import PeerLost
 from knltrain.input.distributed.client import MOST_ROWS, ConnectionEnded, Doors, PartClient
 from knltrain.input.distributed.parts import Division, Part
 
@@ -61,11 +62,27 @@ class DistributedRecords:
         try:
             return self._fetch(rows, room)
         except ConnectionEnded:
+            pass
+        try:
             return self._fetch(rows, room)
+        except ConnectionEnded as error:
+            raise PeerLost(str(error)) from error  # the kind by which a failure is known
 
     def _fetch(self, rows: Rows, room: Pixels | None) -> Fetched:
-        if self.part.begins is None:
-            return self._fetch_raw(rows, room)
+        is_raw = self.part.begins is None
+        if is_raw and room is None:
+            room = np.empty((len(rows), self.part.record_bytes), np.uint8)
+        records: list[memoryview] = []
+        for begin in range(0, len(rows), MOST_ROWS):
+            piece = slice(begin, begin + MOST_ROWS)
+            if is_raw:
+                assert room is not None
+                records += self._fetch_raw(rows[piece], room[piece])
+            else:
+                records += self._fetch_sized(rows[piece])
+        return Fetched(rows, records, room if is_raw else None)
+
+    def _fetch_sized(self, rows: Rows) -> list[memoryview]:
         records = [memoryview(b"")] * len(rows)
         for places, client in self._parts_of(rows):
             if client is None:
@@ -74,7 +91,7 @@ class DistributedRecords:
                 found = _received(client, len(places))
             for place, record in zip(places.tolist(), found, strict=True):
                 records[place] = record
-        return Fetched(rows, records)
+        return records
 
     def keep(self, rows: Rows) -> None:
         """Fetch what is not at hand of `rows`, for `record` in this thread."""
@@ -105,10 +122,8 @@ class DistributedRecords:
                 return found
         return None
 
-    def _fetch_raw(self, rows: Rows, room: Pixels | None) -> Fetched:
+    def _fetch_raw(self, rows: Rows, room: Pixels) -> list[memoryview]:
         part = self.part
-        if room is None:
-            room = np.empty((len(rows), part.record_bytes), np.uint8)
         records = [line.data for line in room]
         for places, client in self._parts_of(rows):
             if client is None:
@@ -117,14 +132,13 @@ class DistributedRecords:
                 continue
             client.sizes(len(places))
             client.receive([records[place] for place in places.tolist()])
-        return Fetched(rows, records, room)
+        return records
 
     def _parts_of(self, rows: Rows) -> Iterator[tuple[Rows, PartClient | WindowClient | None]]:
         """The places in `rows` of each node's pictures, and its client; None for this node.
 
         All nodes are asked before the first one answers, so that they send at once.
         """
-        assert len(rows) <= MOST_ROWS
         owners = self.division.owners(rows)
         asked: list[tuple[Rows, PartClient | WindowClient | None]] = []
         try:

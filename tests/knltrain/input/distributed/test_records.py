@@ -14,6 +14,7 @@ from knltrain.errors import PeerLost
 from knltrain.input.distributed.records import DistributedRecords, Fetched
 from knltrain.input.distributed.sources import records_of
 from knltrain.input.node_data import NodeData
+from knltrain.launch.failure import Failure
 
 from .conftest import Spread
 
@@ -45,6 +46,20 @@ def test_records_are_in_the_order_of_the_rows(
         next(bytes(part.record(row)) for part in held if row in part) for row in rows.tolist()
     ]
     assert [bytes(record) for record in found.records] == expected
+
+
+@pytest.mark.parametrize("kind", ["raw", "encoded"])
+def test_many_pictures_are_asked_for_in_several_requests(
+    kind: str, spread: Spread, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = of_train(spread(request.getfixturevalue(kind))[0])
+    rows = np.array([40, 0, 13, 39, 27])
+    expected = [bytes(each) for each in records.fetch(rows).records]
+    for module in ("records", "server"):
+        monkeypatch.setattr(f"knltrain.input.distributed.{module}.MOST_ROWS", 2)
+    found = records.fetch(rows)
+    assert [bytes(each) for each in found.records] == expected
+    assert (found.room is None) == (kind == "encoded")
 
 
 def test_room_is_used_again(raw: Dataset, spread: Spread) -> None:
@@ -123,6 +138,9 @@ def test_a_node_that_is_gone_is_named(raw: Dataset, spread: Spread) -> None:
     records.fetch(np.array([40]))
     spread.servers[1].close()  # type: ignore[attr-defined]
     for _ in range(2):
-        with pytest.raises(PeerLost, match="node 1, which holds its part"):
+        with pytest.raises(PeerLost, match="node 1, which holds its part") as raised:
             records.fetch(np.array([0, 40]))
+        kind = raised.type.__name__
+        event = {"kind": kind, "message": "", "step": None, "exit_code": 1, "at_seconds": 0.0}
+        assert Failure.from_event(0, event).may_come_from_elsewhere
     assert len(records.fetch(np.array([0])).records) == 1
