@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, final
 
 import numpy as np
@@ -62,3 +64,12 @@ class Progress:
 def failure(mpi: Any, code: int) -> PeerLost:
     """Return the error to raise for an error code of MPI."""
     return PeerLost(f"MPI failed: {mpi.Get_error_string(code)}; another process may be gone")
+
+
+@contextmanager
+def mpi_errors(mpi: Any) -> Iterator[None]:
+    """Translate errors that MPI raises at once into PeerLost."""
+    try:
+        yield
+    except mpi.Exception as error:
+        raise PeerLost(f"MPI failed: {error}; another process may be gone") from error

@@ -7,7 +7,9 @@ reading. Each wait is for requests, with a deadline, which MPI_Win_flush has not
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, final
 
 import numpy as np
@@ -15,7 +17,7 @@ import numpy.typing as npt
 
 from knltrain.communication.communication_cores import made_there
 from knltrain.communication.mpi.completion import Completion
-from knltrain.communication.mpi.progress import Progress
+from knltrain.communication.mpi.progress import Progress, mpi_errors
 from knltrain.data.source import Rows
 from knltrain.errors import KnltrainError, PeerLost
 from knltrain.input.batches_ahead import FIRST_SECONDS
@@ -46,11 +48,16 @@ class PartWindow:
     ) -> None:
         self._mpi, self.divisions = mpi, divisions
         self._completion = Completion(mpi, limit_seconds, check)
+        self._arrays = [each for part in parts for each in (part.content, part.begins)]
+        with mpi_errors(mpi):
+            self._open(node)
+
+    def _open(self, node: int) -> None:
+        mpi = self._mpi
         self._group, request = mpi.COMM_WORLD.Idup()
         self._wait([request], FIRST_SECONDS)
-        self._arrays = [each for part in parts for each in (part.content, part.begins)]
         nodes = self._gathered(np.array([node]))[:, 0]
-        self._holders = [int(np.argmax(nodes == each)) for each in range(divisions[0].nodes)]
+        self._holders = [int(np.argmax(nodes == each)) for each in range(self.divisions[0].nodes)]
         holds = self._holders[node] == self._group.rank
         memory, offsets = self._span() if holds else (None, [_NONE] * len(self._arrays))
         self._offsets = self._gathered(np.array(offsets))
@@ -71,27 +78,33 @@ class PartWindow:
     def get(self, rank: int, places: Sequence[tuple[int, memoryview]]) -> None:
         """Copy from so many places of a rank: an offset in bytes, and where to. Raises PeerLost."""
         byte = self._mpi.BYTE
-        try:
+        with mpi_errors(self._mpi):
             requests = [
                 self._window.Rget([out, byte], rank, (offset, len(out), byte))
                 for offset, out in places
                 if len(out)
             ]
-        except self._mpi.Exception as error:
-            raise PeerLost(f"MPI failed: {error}; another process may be gone") from error
         self._wait(requests)
 
     def close(self) -> None:
-        """Free the window if all others do so in a few seconds; no thread may read any more."""
-        try:
+        """Free the window if all others do so in a few seconds; no thread may read any more.
+
+        Else the end of the process frees it: no error ends a run that has finished.
+        """
+        with suppress(KnltrainError), mpi_errors(self._mpi):
             self._wait([self._group.Ibarrier()], _LEAVE_SECONDS)
+            # A rank that has not waited for this one any more never frees it.
+            freeing = threading.Thread(target=self._free, name="MPI window", daemon=True)
+            freeing.start()
+            freeing.join(_LEAVE_SECONDS)
+        if self._progress is not None:
+            with suppress(PeerLost):
+                self._progress.stop()
+
+    def _free(self) -> None:
+        with suppress(PeerLost), mpi_errors(self._mpi):
             self._window.Unlock_all()
             self._window.Free()
-        except KnltrainError:  # the end of the process frees it
-            pass
-        finally:
-            if self._progress is not None:
-                self._progress.stop()
 
     def _wait(self, requests: Sequence[Any], limit_seconds: float | None = None) -> None:
         self._completion.of(requests, lambda: "other nodes' parts of the data", limit_seconds)

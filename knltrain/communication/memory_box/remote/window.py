@@ -18,7 +18,7 @@ import numpy.typing as npt
 from knltrain.communication.memory_box.remote.layout import DATA_BEGIN, WORD_BYTES, whole_pages
 from knltrain.communication.mpi.completion import Completion
 from knltrain.communication.mpi.placed_window import place_window
-from knltrain.communication.mpi.progress import Progress
+from knltrain.communication.mpi.progress import Progress, mpi_errors
 from knltrain.communication.mpi.runtime import load_mpi
 from knltrain.errors import ExchangeTimeout, KnltrainError, PeerLost, SegmentError
 
@@ -204,12 +204,13 @@ class Window:
 
     @contextmanager
     def _begun(self) -> Iterator[None]:
-        """Translate errors that MPI raises at once into errors of knltrain."""
+        """Translate errors that MPI raises at once, and remember them."""
         try:
-            yield
-        except self._mpi.Exception as error:
-            self._failure = PeerLost(f"MPI failed: {error}; another process may be gone")
-            raise self._failure from error
+            with mpi_errors(self._mpi):
+                yield
+        except PeerLost as error:
+            self._failure = error
+            raise
 
     def _agree(self) -> None:
         """Check that all ranks ask for the same box, and that each server has room for it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 from knltrain.errors import PeerLost
+from knltrain.input.distributed import window as module
 from knltrain.input.distributed.parts import Division
 from knltrain.input.distributed.window import PartWindow
 
@@ -69,3 +72,48 @@ def test_where_records_begin_is_read_before_them() -> None:
 def test_an_error_of_mpi_is_a_lost_peer() -> None:
     with pytest.raises(PeerLost, match="MPI failed: no such rank"):
         window_over(b"", [0, -1, 0, -1]).get(1, [(0, memoryview(bytearray(1)))])
+
+
+def test_an_error_of_mpi_while_a_window_is_made_is_a_lost_peer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def idup() -> Any:
+        raise ConnectionError("a rank is gone")
+
+    mpi = SimpleNamespace(Exception=ConnectionError, COMM_WORLD=SimpleNamespace(Idup=idup))
+    monkeypatch.setattr(module, "Completion", lambda *_: None)
+    with pytest.raises(PeerLost, match="MPI failed: a rank is gone"):
+        PartWindow(mpi, 0, [], [Division(4, 2)], 1.0, lambda: None)
+
+
+@pytest.mark.parametrize("fails_in", ["Ibarrier", "Unlock_all", "Free"])
+def test_no_error_of_mpi_ends_a_run_that_has_finished(fails_in: str) -> None:
+    called = []
+
+    def call(name: str, kind: type[Exception]) -> None:
+        called.append(name)
+        if name == fails_in or kind is PeerLost:
+            raise kind(name)
+
+    window = window_over(b"", [0] * 4)
+    window._group, window._window, window._progress = (  # type: ignore[assignment]
+        SimpleNamespace(**{name: partial(call, name, kind) for name in names})
+        for kind, *names in (
+            (ConnectionError, "Ibarrier"),
+            (ConnectionError, "Unlock_all", "Free"),
+            (PeerLost, "stop"),
+        )
+    )
+    window.close()
+    order = ["Ibarrier", "Unlock_all", "Free"]
+    assert called == [*order[: order.index(fails_in) + 1], "stop"]
+
+
+def test_a_rank_that_has_not_waited_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LEAVE_SECONDS", 0.05)
+    window, others = window_over(b"", [0] * 4), threading.Event()
+    window._group, window._progress = SimpleNamespace(Ibarrier=lambda: None), None
+    window._window = SimpleNamespace(Unlock_all=lambda: None, Free=others.wait)
+    window.close()
+    assert not others.is_set()
+    others.set()
