@@ -225,7 +225,7 @@ def _carry_out(
     meeting_point = None
     one_job = strategy_of(plan.config).is_one_mpi_job and plan.workers > 1
     with ExitStack() as holding:
-        if one_job or plan.node_share.nodes > 1:
+        if plan.workers > 1:
             from knltrain.communication.mpi.shared_files import SharedFiles
 
             holding.callback(SharedFiles().remove_abandoned)

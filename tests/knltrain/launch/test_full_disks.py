@@ -127,7 +127,7 @@ def test_run_whose_folder_is_removed_comes_to_its_end_and_says_so(
 ) -> None:
     (tmp_path / "run.toml").write_text(run_toml)
     options = ("--set", "train.steps=600", "--set", "checkpoint.every_epochs=0")
-    with start_knltrain("train", "run.toml", *options, cwd=tmp_path) as process:
+    with start_knltrain("train", "run.toml", *options, cwd=tmp_path, pictures=True) as process:
         _read_until(process, ("test accuracy",))
         (tmp_path / "runs/run").rename(tmp_path / "runs/elsewhere")
         out, err = process.communicate(timeout=240)
