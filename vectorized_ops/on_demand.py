@@ -14,7 +14,7 @@ def on_demand(package: str, names: Mapping[str, tuple[str, ...]]) -> Callable[[s
 
     def find(name: str) -> Any:
         if name not in module_of:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise _missing(package, name)
         found = getattr(import_module(f"{package}.{module_of[name]}"), name)
         setattr(sys.modules[package], name, found)
         return found
@@ -35,11 +35,11 @@ def found_in(package: str, modules: tuple[str, ...]) -> Callable[[str], Any]:
         elif name in modules:
             found = offers(name)
         elif name.startswith("_"):
-            raise missing(name)
+            raise _missing(package, name)
         else:
             having = next((each for each in map(offers, modules) if name in each.__all__), None)
             if having is None:
-                raise missing(name)
+                raise _missing(package, name)
             found = getattr(having, name)
         setattr(sys.modules[package], name, found)
         return found
@@ -47,7 +47,8 @@ def found_in(package: str, modules: tuple[str, ...]) -> Callable[[str], Any]:
     def offers(module: str) -> Any:
         return import_module(f"{package}.{module}")
 
-    def missing(name: str) -> AttributeError:
-        return AttributeError(f"module {package!r} has no attribute {name!r}")
-
     return find
+
+
+def _missing(package: str, name: str) -> AttributeError:
+    return AttributeError(f"module {package!r} has no attribute {name!r}")

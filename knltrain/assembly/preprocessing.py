@@ -80,11 +80,10 @@ def _in_order(config: DataConfig, dataset: Dataset) -> Dataset:
     """The data set whose training images are shuffled as `data.order` says."""
     if config.order == "shuffle":
         return dataset
-    from knltrain.data.blocks import block_images, told_blocks
+    from knltrain.data.blocks import chosen_blocks
 
-    block = block_images(dataset.train.source, config.block_images)
+    block, told = chosen_blocks(dataset.train.source, config.block_images)
     train = replace(dataset.train, block_images=block)
-    told = told_blocks(len(dataset.train), block)
     return replace(dataset, train=train, notes=(*dataset.notes, *told))
 
 

@@ -64,9 +64,9 @@ def _with_order(config: DataConfig, halves: Halves) -> Halves:
     """The halves with a note on an order that is no true shuffle."""
     if config.order == "shuffle":
         return halves
-    from knltrain.data.blocks import block_images, told_blocks
+    from knltrain.data.blocks import chosen_blocks
 
-    told = told_blocks(len(halves.train), block_images(halves.train, config.block_images))
+    _, told = chosen_blocks(halves.train, config.block_images)
     return replace(halves, notes=(*halves.notes, *told))
 
 

@@ -39,6 +39,12 @@ def block_images(source: ImageSource, wanted: int | None = None) -> int:
     return int(np.clip(BLOCK_BYTES // max(1, mean), 1, len(source)))
 
 
+def chosen_blocks(source: ImageSource, wanted: int | None = None) -> tuple[int, tuple[str, ...]]:
+    """How many pictures a block has, as `block_images`, and what the user is to know of it."""
+    block = block_images(source, wanted)
+    return block, told_blocks(len(source), block)
+
+
 def blocks_of(images: int, block: int) -> int:
     """How many blocks there are; the last one may be smaller."""
     return -(-images // block)

@@ -80,12 +80,12 @@ def _lmdb(
     written_lmdb(folder / "train_lmdb", pictures)
     source = open_lmdb(DataFiles(folder), "train")
     assert source is not None
-    made, out, images = _images(source, side, implementation)
-    bytes_moved = images.images_nhwc.size * (1 + 4)
+    made, count = _images(source, side, implementation)
+    bytes_moved = count * side * side * source.channels * (1 + 4)
     given = np.ones(bytes_moved // 2, np.uint8)
     copied = np.ones_like(given)
     seconds, copies = _in_turns(rounds, made, lambda: np.copyto(copied, given))
-    return _row(out, seconds, copies, "copy")
+    return _row(count, seconds, copies, "copy")
 
 
 def _jpeg(
@@ -93,7 +93,7 @@ def _jpeg(
 ) -> dict[str, Any]:
     pictures, stored = pictures[:MOST_JPEGS], StoredAs(short_side=pictures.shape[1])
     source = load_packed(written_packed(folder / "jpeg.pack", pictures, stored)).train
-    made, count, _ = _images(source, side, implementation)
+    made, count = _images(source, side, implementation)
     rows = np.arange(count)
     data = [bytes(source.encoded(row) or b"") for row in rows.tolist()]
     space = "RGB" if pictures.shape[3] == 3 else "GRAY"
@@ -117,8 +117,8 @@ _SOURCES: Final = {"packed": _packed, "lmdb": _lmdb, "jpeg": _jpeg}
 
 def _images(
     source: ImageSource, side: int, implementation: str
-) -> tuple[Callable[[int], None], int, Batch]:
-    """What makes images of pictures at random places, in batches; how many, and a batch."""
+) -> tuple[Callable[[int], None], int]:
+    """What makes images of pictures at random places, in batches, and how many."""
     count = min(len(source), 512)
     batch = Batch.allocate(min(count, 64), (side, side, source.channels))
     recipe = "caffe" if source.size()[0] > side else "cifar"  # which cuts a part out, each
@@ -131,8 +131,7 @@ def _images(
             made.write(source, part, Draws(1, turn), batch.images_nhwc[: len(part)])
 
     run(0)
-    whole = Batch.allocate(count, (side, side, source.channels))
-    return run, count, whole
+    return run, count
 
 
 def _in_turns(

@@ -69,7 +69,7 @@ class Door:
         if (one := crowding(self._visitors.values(), self._most)) is not None:
             self.turn_out(one.connection)
             self._strangers.turned_away(
-                one, f"more than {self._most} connections have proved nothing"
+                one.address, f"more than {self._most} connections have proved nothing"
             )
 
     def greet(self, visitor: Visitor, awaited: Collection[int]) -> None:
@@ -84,7 +84,7 @@ class Door:
             link = visitor.hear(awaited, SILENCE_SECONDS)
         except HandshakeError as error:
             self.turn_out(visitor.connection)
-            self._strangers.turned_away(visitor, str(error))
+            self._strangers.turned_away(visitor.address, str(error))
         except (OSError, EOFError):
             self.turn_out(visitor.connection)
         else:
@@ -96,7 +96,9 @@ class Door:
         for connection, visitor in list(self._visitors.items()):
             if time.monotonic() > visitor.deadline:
                 self.turn_out(connection)
-                self._strangers.turned_away(visitor, f"it proved nothing in {VISIT_SECONDS:g} s")
+                self._strangers.turned_away(
+                    visitor.address, f"it proved nothing in {VISIT_SECONDS:g} s"
+                )
 
     def turn_out(self, connection: socket.socket) -> None:
         """Close a connection."""

@@ -103,11 +103,11 @@ class VisitorLog:
         self._silent_until = 0.0
         self._untold = 0
 
-    def turned_away(self, visitor: Visitor, why: str) -> None:
-        """Log or count a connection that was closed."""
+    def turned_away(self, address: str, why: str) -> None:
+        """Log or count a connection from there that was closed."""
         if self._clock() < self._silent_until:
             self._untold += 1
             return
         more = f" (and {self._untold} others before)" if self._untold else ""
-        _LOG.warning("turned away a stranger from %s: %s%s", visitor.address, why, more)
+        _LOG.warning("turned away a stranger from %s: %s%s", address, why, more)
         self._silent_until, self._untold = self._clock() + REPORT_SECONDS, 0

@@ -96,7 +96,7 @@ class DistributedRecords:
     def keep(self, rows: Rows) -> None:
         """Fetch what is not at hand of `rows`, for `record` in this thread."""
         if self._at_hand(rows) is None:
-            own = np.isin(rows, np.array(self.division.part(self.doors.node)))
+            own = self.division.owners(rows) == self.doors.node
             self._of_thread.fetched = None if own.all() else self.fetch(rows[~own])
 
     def record(self, row: int) -> memoryview:
@@ -104,10 +104,9 @@ class DistributedRecords:
         if row in self.part:
             return self.part.record(row)
         rows = np.array([row], np.int64)
-        if (found := self._at_hand(rows)) is None:
-            found = self.fetch(rows)
-        places = found.places(rows)
-        assert places is not None
+        if (at_hand := self._at_hand(rows)) is None:
+            return self.fetch(rows).records[0]
+        found, places = at_hand
         return found.records[int(places[0])]
 
     def close(self) -> None:
@@ -116,10 +115,11 @@ class DistributedRecords:
             client.close()
         self._clients().clear()
 
-    def _at_hand(self, rows: Rows) -> Fetched | None:
+    def _at_hand(self, rows: Rows) -> tuple[Fetched, Rows] | None:
+        """What has all of them, and where they lie in it."""
         for found in (self.staged, getattr(self._of_thread, "fetched", None)):
-            if found is not None and found.places(rows) is not None:
-                return found
+            if found is not None and (places := found.places(rows)) is not None:
+                return found, places
         return None
 
     def _fetch_raw(self, rows: Rows, room: Pixels) -> list[memoryview]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 import threading
 import time
@@ -24,7 +23,7 @@ from knltrain.communication.rendezvous.peer_connection import (
     close_in_forked_processes,
     end_when_silent,
 )
-from knltrain.communication.rendezvous.visitor import MOST_VISITORS, VISIT_SECONDS
+from knltrain.communication.rendezvous.visitor import MOST_VISITORS, VISIT_SECONDS, VisitorLog
 from knltrain.input.distributed.client import (
     MOST_ROWS,
     REQUEST,
@@ -36,7 +35,6 @@ from knltrain.input.distributed.client import (
 )
 from knltrain.input.distributed.parts import Part
 
-_LOG = logging.getLogger(__name__)
 _PAUSE_SECONDS: Final = 0.02
 
 
@@ -53,6 +51,7 @@ class PartServer:
     ) -> None:
         self._listener, self._key, self._parts, self._nodes = listener, key, parts, nodes
         self._visitors = threading.BoundedSemaphore(MOST_VISITORS)
+        self._strangers = VisitorLog()
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._left = 0
@@ -103,7 +102,8 @@ class PartServer:
                 self._visitors.release()
             self._answer_all(connection)
         except HandshakeError as error:
-            _LOG.warning("turned away a stranger from %s: %s", address, error)
+            with self._lock:
+                self._strangers.turned_away(address, str(error))
         except (OSError, EOFError):
             pass
         finally:

@@ -98,6 +98,15 @@ def test_copies_are_all_that_the_small_kernel_makes_alone(
     assert made.copies(halves.train) is not bool(called)
 
 
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("operations", [None, 0, 1])
+def test_configurations_know_whether_their_recipe_operates(
+    recipe: str, operations: int | None
+) -> None:
+    config = DataConfig(name="some", recipe=recipe, operations=operations)
+    assert config.operates is (recipe_of(config, (8, 8, 3)).operations > 0)
+
+
 def test_jitter_replaces_that_of_the_recipe() -> None:
     for given, expected in ((None, 0.4), (0.0, 0.0), (0.9, 0.9)):
         config = DataConfig(name="some", recipe="inception", jitter=given)

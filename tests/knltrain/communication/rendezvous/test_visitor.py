@@ -110,9 +110,9 @@ def test_strangers_are_logged_once_in_a_while_and_counted(
     log = VisitorLog(lambda: now[0])
     with caplog.at_level(logging.WARNING):
         for _ in range(1000):
-            log.turned_away(both[0], "it is rude")
+            log.turned_away(both[0].address, "it is rude")
         now[0] += REPORT_SECONDS
-        log.turned_away(both[0], "it is silent")
+        log.turned_away(both[0].address, "it is silent")
     assert caplog.messages == [
         "turned away a stranger from 127.0.0.1: it is rude",
         "turned away a stranger from 127.0.0.1: it is silent (and 999 others before)",
