@@ -37,9 +37,9 @@ def test_a_bench_of_pictures_is_shown_and_written(
     assert more == [(("packed", "lmdb", "jpeg"), 256, 224, 1, 7, "numba")]
     assert json.loads(path.read_text()) == {"images": 8, "sources": rows}
     more.clear()
-    invoke("bench", "data", "--sources", "lmdb", "--network", "lenet", "--json", str(path))
+    invoke("bench", "data", "--sources", "lmdb", "--network", "cifar-quick", "--json", str(path))
     assert more == [
         (("lmdb", "jpeg"), 256, 224, 3, 7, "numba"),
-        ("lenet", 256, 8, 8, 2, 7.0),
+        ("cifar-quick", 256, 8, 8, 2, 7.0),
     ]
     assert json.loads(path.read_text())["training"] == {"share": 1}
