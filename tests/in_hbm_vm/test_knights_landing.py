@@ -105,6 +105,7 @@ def test_snc_4_segments_stay_where_their_creator_put_them(snc_4: dict[str, Outco
     assert [rank["shm"] for rank in ranks] == expected
 
 
+@pytest.mark.long
 def test_quadrant_is_not_told_from_modes_that_look_the_same(quadrant: dict[str, Outcome]) -> None:
     shown = quadrant["show"].facts()
     assert [(n["kind"], n["near"]) for n in shown["numa_nodes"]] == [("dram", [0]), ("hbm", [0])]
@@ -112,6 +113,7 @@ def test_quadrant_is_not_told_from_modes_that_look_the_same(quadrant: dict[str, 
     assert shown["modes"]["memory"] == "flat"
 
 
+@pytest.mark.long
 def test_quadrant_strict_workers_share_the_mcdram(quadrant: dict[str, Outcome]) -> None:
     ranks = quadrant["strict"].ranks()
     assert [rank["cpus"] for rank in ranks] == [[0, 1, 2, 3], [4, 5, 6, 7]]
@@ -119,6 +121,7 @@ def test_quadrant_strict_workers_share_the_mcdram(quadrant: dict[str, Outcome]) 
     assert "2 workers x 300.0 MiB = 600.0 MiB fit in MCDRAM node 1" in quadrant["strict"].error
 
 
+@pytest.mark.long
 def test_quadrant_strict_counts_all_workers_of_the_mcdram(quadrant: dict[str, Outcome]) -> None:
     status, told, error = quadrant["refused"]
     assert (status, told) == (2, "")
@@ -126,6 +129,7 @@ def test_quadrant_strict_counts_all_workers_of_the_mcdram(quadrant: dict[str, Ou
     assert "at most 1 worker there" in error
 
 
+@pytest.mark.long
 def test_quadrant_spill_fills_the_mcdram_first(quadrant: dict[str, Outcome]) -> None:
     ranks = quadrant["spill"].ranks()
     mcdram = sum(rank["heap"].get("1", 0) for rank in ranks)
@@ -134,11 +138,13 @@ def test_quadrant_spill_fills_the_mcdram_first(quadrant: dict[str, Outcome]) -> 
     assert mcdram + dram >= 1200
 
 
+@pytest.mark.long
 def test_quadrant_segments_are_in_mcdram(quadrant: dict[str, Outcome]) -> None:
     for rank in quadrant["segments"].ranks():
         assert rank["memfd"] == rank["shm"] == {"1": 40}
 
 
+@pytest.mark.long
 def test_quadrant_trains_by_packaged_kernels_and_compiles_nothing(
     quadrant: dict[str, Outcome],
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from .conftest import REPOSITORY, Boot, Outcome
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 
 MEBIBYTE = 1 << 20
 PICTURES_BYTES = 1_797 * (28 * 28 + 8) + 5 * 4096

@@ -38,7 +38,7 @@ def without_hmat(boot: Boot) -> dict[str, Outcome]:
     return boot("xeonmax-flat", WITH_AND_WITHOUT_HMAT, ["--no-hmat"])
 
 
-@pytest.fixture(params=["with_hmat", "without_hmat"])
+@pytest.fixture(params=["with_hmat", pytest.param("without_hmat", marks=pytest.mark.long)])
 def either(request: pytest.FixtureRequest) -> dict[str, Outcome]:
     outcomes: dict[str, Outcome] = request.getfixturevalue(request.param)
     return outcomes

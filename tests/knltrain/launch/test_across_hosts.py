@@ -157,8 +157,8 @@ SYNCHRONOUS = ("sync_easgd3", "hierarchical_sgd", "sync_sgd", "layerwise_sgd")
     ("way", "method"),
     [
         ("ccl", "hierarchical_easgd"),
-        ("mpi", "layerwise_sgd"),
         ("mpi", "downpour"),
+        again("mpi", "layerwise_sgd"),
         *(again(way, each) for way in ("gloo", "ccl") for each in SYNCHRONOUS),
         again("mpi", "hierarchical_easgd"),
         again("mpi", "shmcaffe_h"),
@@ -173,13 +173,14 @@ def test_workers_of_two_hosts_train_one_model(
     assert_all_hosts_were_in(folder)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("way", "method"),
     [
         ("mpi", "caffegpi"),
-        again("gloo", "sync_easgd3"),
-        again("ccl", "hierarchical_easgd"),
-        again("mpi", "seasgd"),
+        ("gloo", "sync_easgd3"),
+        ("ccl", "hierarchical_easgd"),
+        ("mpi", "seasgd"),
     ],
 )
 def test_three_hosts_train_over_links_with_a_latency(folder: Path, way: str, method: str) -> None:
@@ -241,6 +242,7 @@ def other():
 """
 
 
+@pytest.mark.long
 def test_hosts_import_the_same_module_or_are_refused(made: Hosts, folder: Path) -> None:
     (folder / "own.py").write_text(MODULE)
     of = [("--set", f"network.module=own.py:{function}") for function in ("build", "other")]
@@ -258,9 +260,9 @@ BYTES = {"float32": 4, "bfloat16": 2, "int8": 1.016, "top_k": 0.08}
 @pytest.mark.parametrize(
     ("way", "method", "written"),
     [
-        ("gloo", "hierarchical_easgd", "bfloat16"),
-        ("gloo", "sync_easgd3", "int8"),
         ("gloo", "sync_sgd", "top_k"),
+        again("gloo", "hierarchical_easgd", "bfloat16"),
+        again("gloo", "sync_easgd3", "int8"),
         again("mpi", "caffegpi", "float32"),
         again("gloo", "hierarchical_easgd", "float32"),
         again("gloo", "hierarchical_easgd", "top_k"),
@@ -290,15 +292,17 @@ def test_run_trains_a_model_and_goes_on_from_any_checkpoint_to_the_same_bits(
     "chosen",
     [
         ("gloo", "diloco", "communication_period=3", "wire_format=top_k", "wire_top_share=0.05"),
-        (
-            "gloo",
-            "hierarchical_sgd",
-            "group_period=2",
-            "communication_period=4",
-            "wire_format=int8",
-        ),
         ("mpi", "caffegpi"),
         again(("gloo", "diloco", "communication_period=3")),
+        again(
+            (
+                "gloo",
+                "hierarchical_sgd",
+                "group_period=2",
+                "communication_period=4",
+                "wire_format=int8",
+            )
+        ),
     ],
     ids=" ".join,
 )
@@ -325,6 +329,7 @@ def assert_goes_on_to_the_same_bits(made: Hosts, folder: Path) -> None:
             assert np.array_equal(whole[key], resumed[key]), (name, key)
 
 
+@pytest.mark.long
 def test_several_groups_of_a_host_each_come_to_the_center(made: Hosts, folder: Path) -> None:
     """Four workers of a host in two groups, whose roots share a segment and the host's shard."""
     chosen = by("mpi", "shmcaffe_h", "group_size=2", "termination=average")
@@ -464,8 +469,10 @@ def nothing_stays(folder: Path) -> Iterator[None]:
     ("way", "method", "rank"),
     [
         ("gloo", "sync_easgd", 3),
-        pytest.param("mpi", "seasgd", 2, id="who has a share of the center"),
-        ("mpi", "caffegpi", 3),
+        pytest.param(
+            "mpi", "seasgd", 2, id="who has a share of the center", marks=pytest.mark.long
+        ),
+        again("mpi", "caffegpi", 3),
         pytest.param("mpi", "shmcaffe_h", 3, id="another worker of a group"),
         again("mpi", "sync_easgd", 3),
         again("mpi", "seasgd", 3),
@@ -581,8 +588,8 @@ def test_process_of_a_host_that_is_killed_ends_the_run_on_the_others(
 @pytest.mark.parametrize(
     ("way", "method", "number"),
     [
-        ("gloo", "sync_easgd", 1),
         ("mpi", "seasgd", 0),
+        again("gloo", "sync_easgd", 1),
         again("gloo", "sync_easgd", 0),
         again("mpi", "sync_easgd", 0),
         again("mpi", "sync_easgd", 1),
@@ -626,7 +633,7 @@ def test_signal_ends_the_run_on_all_hosts(
     ("way", "method", "who"),
     [
         ("gloo", "sync_easgd", "a task"),
-        ("mpi", "seasgd", "the launcher"),
+        again("mpi", "seasgd", "the launcher"),
         again("ccl", "hierarchical_easgd", "the launcher"),
         again("gloo", "local_sgd", "the launcher"),
         again("mpi", "caffegpi", "a task"),

@@ -82,8 +82,13 @@ def _finish(process: subprocess.Popen[str]) -> None:
     assert (process.returncode, err) == (0, "")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", ["each", "master", "fastest", "average"])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("each", "average")),
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("master", "fastest")),
+    ],
+)
 def test_a_run_ends_early_by_what_its_workers_have_done(
     rule: str, folder: Path, start_knltrain: Start
 ) -> None:

@@ -98,8 +98,8 @@ def ends_all_that_a_scheduler_has(process: subprocess.Popen[str]) -> None:
 @pytest.mark.parametrize(
     ("end", "status"),
     [
-        (ends_launcher_alone(signal.SIGINT), 130),
-        (ends_launcher_alone(signal.SIGTERM), 75),
+        pytest.param(ends_launcher_alone(signal.SIGINT), 130, marks=pytest.mark.long),
+        pytest.param(ends_launcher_alone(signal.SIGTERM), 75, marks=pytest.mark.long),
         (ends_launcher_alone(signal.SIGKILL), -9),
         (ends_all_that_the_terminal_has, 130),
         (ends_all_that_a_scheduler_has, 75),

@@ -13,13 +13,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+
 
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
 from knltrain.config.methods import METHODS
+
+from .marks import by_cost
 
 pytestmark = pytest.mark.usefixtures("two_cores")
 
@@ -37,15 +39,6 @@ FIGURES = {
     "slowmo": {"communication_period": 4},
     "mdownpour": {"center_momentum": 0.5},
 }
-
-
-def _marked(names: list[str], *slow: str, quick: str = "") -> list[Any]:
-    def marks(name: str) -> Any:
-        if name == quick:
-            return ()
-        return pytest.mark.slow if name in slow else pytest.mark.long
-
-    return [pytest.param(name, marks=marks(name)) for name in names]
 
 
 @pytest.fixture
@@ -123,7 +116,7 @@ def _worker(process: subprocess.Popen[str], rank: int) -> int:
     raise AssertionError(f"the run has no worker {rank}")
 
 
-@pytest.mark.parametrize("method", _marked(list(METHODS), "shmcaffe_h", quick="easgd"))
+@pytest.mark.parametrize("method", by_cost(list(METHODS), "shmcaffe_h", quick="easgd"))
 def test_a_run_keeps_a_checkpoint_when_asked_stops_with_one_and_goes_on(
     method: str, folder: Path, start_knltrain: Start
 ) -> None:
@@ -149,7 +142,7 @@ IN_ORDER = [
 ]
 
 
-@pytest.mark.parametrize("method", _marked(IN_ORDER, "sync_easgd", "streaming_diloco"))
+@pytest.mark.parametrize("method", by_cost(IN_ORDER, "streaming_diloco"))
 def test_a_run_that_was_stopped_ends_where_one_ends_that_never_was(
     method: str, folder: Path, start_knltrain: Start
 ) -> None:

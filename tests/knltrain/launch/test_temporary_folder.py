@@ -130,7 +130,7 @@ STEP = "step --peers torch --batch 8 --threads 1"
         (METHODS, "*/config.toml", 0),
         (METHODS, "*/worker-0.log", 0),
         (METHODS, "*/metrics-0.jsonl", 1),
-        pytest.param(METHODS, "*/metrics-1.jsonl", 2, marks=pytest.mark.slow),
+        pytest.param(METHODS, "*/metrics-1.jsonl", 2, marks=pytest.mark.long),
     ],
 )
 def test_killed_bench_leaves_nothing(

@@ -31,6 +31,8 @@ from knltrain.network.description import network_to_json
 from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.networks import network_named
 
+from .marks import by_cost
+
 pytestmark = pytest.mark.usefixtures("two_cores")
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -128,13 +130,10 @@ REPEATABLE: dict[str, dict[str, int]] = {
     "hierarchical_sgd": {"communication_period": 4, "group_period": 2},
     "slowmo": {"communication_period": 4},
 }
-SLOW = set(REPEATABLE) - {"sync_easgd"}
+SLOW = ("sync_sgd", "layerwise_sgd", "streaming_diloco", "original_easgd")
 
 
-@pytest.mark.parametrize(
-    "method",
-    [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in REPEATABLE],
-)
+@pytest.mark.parametrize("method", by_cost(REPEATABLE, *SLOW, quick="sync_easgd"))
 def test_a_resumed_run_ends_bit_equal(
     method: str, folder: Path, two_at_once: tuple[Path, Path], start_knltrain: Start
 ) -> None:
@@ -181,13 +180,10 @@ ALONE = [
     for name, facts in METHODS.items()
     if facts.schedule in ("first_come", "lock_free") and name not in OF_ONE_WORKER
 ]
-QUICK = {"seasgd"}
+SLOW_ALONE = ("easgd", "hogwild_sgd", "downpour", "mvadownpour", "shmcaffe_h")
 
 
-@pytest.mark.parametrize(
-    "method",
-    [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in ALONE],
-)
+@pytest.mark.parametrize("method", by_cost(ALONE, *SLOW_ALONE, quick="seasgd"))
 def test_workers_that_come_alone_train_and_can_go_on(
     method: str, folder: Path, start_knltrain: Start
 ) -> None:
@@ -208,8 +204,7 @@ def test_workers_that_come_alone_train_and_can_go_on(
     assert json.loads((resumed / "result.json").read_text())["steps"] == 12
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", sorted(OF_ONE_WORKER))
+@pytest.mark.parametrize("method", by_cost(sorted(OF_ONE_WORKER), "mvasgd"))
 def test_one_worker_whose_model_is_an_average_trains_and_resumes_bit_equal(
     method: str, folder: Path, start_knltrain: Start
 ) -> None:

@@ -31,14 +31,22 @@ from ...hosts import hosts_or_skip
 ROOT = Path(__file__).parents[4]
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param((), marks=pytest.mark.slow),
+        pytest.param(("gloo-bfloat16", "ccl", "ddp-ccl"), marks=pytest.mark.long),
+    ],
+    ids=["gloo", "all"],
+)
 @pytest.mark.usefixtures("two_cores")
-def test_trainings_on_two_hosts_are_compared_with_those_on_one(tmp_path: Path) -> None:
+def test_trainings_on_two_hosts_are_compared_with_those_on_one(
+    tmp_path: Path, more: tuple[str, ...]
+) -> None:
     with hosts_or_skip(2):
         pass
-    chosen = ["one-host", "gloo", "gloo-bfloat16", "layerwise-gloo", "ddp-one-host", "ddp-gloo"]
-    if installed() is not None:
-        chosen += ["ccl", "ddp-ccl"]
+    chosen = ["one-host", "gloo", "layerwise-gloo", "ddp-one-host", "ddp-gloo"]
+    chosen += [name for name in more if "ccl" not in name or installed() is not None]
     report_file = tmp_path / "report.json"
     words = ["bench", "nodes", "--network", "cifar-quick", "--batch", "8", "--steps", "3"]
     told = CliRunner().invoke(
@@ -60,7 +68,7 @@ def test_trainings_on_two_hosts_are_compared_with_those_on_one(tmp_path: Path) -
     assert report["machine"]["before"]["sgemm_gflops"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("two_cores")
 def test_four_hosts_share_two_cores_and_a_star_is_set_beside_seasgd(tmp_path: Path) -> None:
     with hosts_or_skip(4):
@@ -161,9 +169,14 @@ def test_rounds_alternate_and_all_train_the_same_network(monkeypatch: pytest.Mon
     assert {name: one.shapes[name] for name in expected} == expected
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("two_cores")
-@pytest.mark.parametrize("training", ["one-host", "gloo", "ddp-gloo", "star"])
+@pytest.mark.parametrize(
+    "training",
+    [
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("gloo", "star")),
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("one-host", "ddp-gloo")),
+    ],
+)
 def test_nothing_is_left_of_a_bench_that_is_stopped(tmp_path: Path, training: str) -> None:
     with hosts_or_skip(2):
         pass

@@ -108,7 +108,14 @@ def test_host_that_is_cut_off_is_told_to_who_waits_for_it(three: Hosts, tmp_path
             process.communicate()
 
 
-@pytest.mark.parametrize("variable", ["FI_TCP_IFACE", "CCL_KVS_IFACE", "GLOO_SOCKET_IFNAME"])
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "FI_TCP_IFACE",
+        pytest.param("CCL_KVS_IFACE", marks=pytest.mark.long),
+        pytest.param("GLOO_SOCKET_IFNAME", marks=pytest.mark.long),
+    ],
+)
 def test_loopback_is_refused_where_a_rank_is_on_another_host(
     three: Hosts, tmp_path: Path, variable: str
 ) -> None:
