@@ -14,14 +14,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
 from knltrain.config.methods import METHODS
 
-from .marks import by_cost
+from ..marks import by_cost
 
 pytestmark = pytest.mark.usefixtures("two_cores")
 

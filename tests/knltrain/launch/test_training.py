@@ -31,7 +31,7 @@ from knltrain.network.description import network_to_json
 from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.networks import network_named
 
-from .marks import by_cost
+from ..marks import by_cost
 
 pytestmark = pytest.mark.usefixtures("two_cores")
 

@@ -15,8 +15,10 @@ from knltrain.bench.methods.one_run import RunFigures, carry_out
 from knltrain.bench.methods.task import task_named
 from knltrain.clocks import BESIDES, COSTS
 from knltrain.config import RunConfig
-from knltrain.config.methods import METHODS, MethodFacts
+from knltrain.config.methods import METHODS
 from knltrain.errors import ConfigError
+
+from ...marks import by_cost
 
 MNIST = Path(__file__).parents[4].parent / "shared/data/mnist"
 
@@ -113,16 +115,8 @@ def test_an_emulated_link_takes_its_time_and_changes_no_result() -> None:
     assert plain["cost_seconds"]["moving"] < slow["cost_seconds"]["moving"]
 
 
-def _marks(facts: MethodFacts) -> pytest.MarkDecorator:
-    """Those whose result depends on who is faster are for machines with nothing else to do."""
-    repeats = facts.schedule in ("synchronous", "round_robin", "never")
-    return pytest.mark.slow if repeats else pytest.mark.long
-
-
 @pytest.mark.skipif(not MNIST.exists(), reason=f"no MNIST in {MNIST}")
-@pytest.mark.parametrize(
-    "method", [pytest.param(name, marks=_marks(facts)) for name, facts in METHODS.items()]
-)
+@pytest.mark.parametrize("method", by_cost(METHODS, "sync_easgd3", "layerwise_sgd", "diloco"))
 def test_every_method_learns_mnist(method: str) -> None:
     [_, entrant] = entrants([method], 2)
     task = task_named("lenet", str(MNIST))
