@@ -259,14 +259,16 @@ def check_resumable(
     total_steps: int,
     data: DataContents | None = None,
     accepts_other_data: bool = False,
+    nodes_before: int | None = None,
 ) -> list[str]:
     """Refuse to resume a run that cannot be: `CheckpointError` or `ConfigError`; return notes.
 
     Damaged checkpoints are set aside only if the run can be resumed, so that the newest is whole
-    afterwards. `data` are the contents of the data set now.
+    afterwards. `data` are the contents of the data set now; `nodes_before` are those that the run
+    had, where they may be others now.
     """
     from knltrain.checkpoint.newest import newest_whole, set_aside
-    from knltrain.checkpoint.reader import check_identity, load_checkpoint
+    from knltrain.checkpoint.reader import check_identity, check_nodes, load_checkpoint
 
     folder, damaged = newest_whole(run_folder)
     if folder is None:
@@ -274,6 +276,8 @@ def check_resumable(
     identity = identity_of(config, build_network(config), config.total_workers)
     checkpoint = load_checkpoint(folder, identity.network)
     check_identity(checkpoint, identity)
+    if nodes_before is not None:
+        check_nodes(checkpoint, nodes_before, config.total_nodes)
     check_length(checkpoint.step, total_steps)
     notes = check_data(checkpoint, data, accepts_other_data)
     return [*set_aside(damaged, folder), *notes]

@@ -99,6 +99,26 @@ def check_identity(checkpoint: Checkpoint, identity: RunIdentity) -> None:
             )
 
 
+def check_nodes(checkpoint: Checkpoint, before: int, nodes: int) -> None:
+    """Refuse another number of nodes where workers keep what exchanges left: `CheckpointError`.
+
+    Outer momentum, residuals of the wire and centers of groups belong to the workers of so many
+    nodes as the run had `before`.
+    """
+    if nodes == before:
+        return
+    for rank in range(checkpoint.workers):
+        with _opened(worker_file(checkpoint.folder, rank)) as (file, _):
+            names = [name for name in file.keys() if name.startswith(EXCHANGE)]  # noqa: SIM118
+        if names:
+            kept = ", ".join(name.removeprefix(EXCHANGE) for name in names)
+            raise CheckpointError(
+                f"nodes = {nodes}: in {checkpoint.folder} worker {rank} keeps {kept} "
+                f"of its exchanges between {before} nodes: resume with nodes = {before}, or start "
+                "a new run from this one's model by network.weights"
+            )
+
+
 def load_worker_state(
     checkpoint: Checkpoint,
     rank: int,

@@ -143,6 +143,7 @@ def resume(
             )
     check_main_thread()
     config = read_config(run_folder, tuple(overrides))
+    before = read_config(run_folder).total_nodes
     task = this_task()
     share = expected_node_share(task)
     with (
@@ -159,7 +160,9 @@ def resume(
             steps, contents = part.total_steps, part.data
             kept = read_preprocessing(run_folder)
             classes = check_classes(kept, part.preprocessing, accepts_other_data)
-            found = check_resumable(part.config, run_folder, steps, contents, accepts_other_data)
+            found = check_resumable(
+                part.config, run_folder, steps, contents, accepts_other_data, before
+            )
             found += classes
             for note in found:  # at once: what has been set aside is so whatever comes next
                 (display if follow else PlainDisplay(sys.stdout)).note(f"note: {note}")
@@ -178,8 +181,8 @@ def _resumed_plan(config: RunConfig, share: NodeShare, data: NodeInput) -> RunPl
     except TooManyWorkers as error:
         raise PlacementError(
             f"the run has {config.workers} workers, but there is room for {error.most} here: a "
-            "resumed run keeps its workers; widen the cpuset, or let them share cores by --set "
-            "placement.pin=false"
+            "resumed run keeps its workers: widen the cpuset, let them share cores by --set "
+            "placement.pin=false, or divide them by --set nodes=N --set workers=M, as many in all"
         ) from error
 
 

@@ -133,6 +133,15 @@ def test_run_can_go_on_with_what_it_was(config, run, tmp_path):
         check_resumable(config(workers=1, seed=2), tmp_path, 3)
 
 
+def test_run_whose_workers_keep_outer_momentum_stays_on_as_many_nodes(config, run, tmp_path):
+    way = {"exchange__method": "diloco", "exchange__communication_period": 1}
+    chosen = config(workers=1, train__steps=3, **way)
+    run(chosen, tmp_path)
+    check_resumable(chosen, tmp_path, 3, nodes_before=1)
+    with pytest.raises(CheckpointError, match=r"nodes = 1: in .* between 2 nodes: resume with"):
+        check_resumable(chosen, tmp_path, 3, nodes_before=2)
+
+
 def test_run_goes_on_with_the_data_that_it_has_learned_from(config, run, tmp_path):
     chosen = config(workers=1, train__steps=3)
     run(chosen, tmp_path)

@@ -13,7 +13,12 @@ from safetensors.numpy import load_file, save_file
 
 from knltrain.checkpoint import reader as reader_module
 from knltrain.checkpoint.folders import DIGEST, digest_of_text
-from knltrain.checkpoint.reader import check_whole, load_checkpoint, load_worker_state
+from knltrain.checkpoint.reader import (
+    check_nodes,
+    check_whole,
+    load_checkpoint,
+    load_worker_state,
+)
 from knltrain.errors import CheckpointError, DamagedCheckpoint
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
@@ -91,6 +96,23 @@ def test_other_seed_cannot_be_resumed(writer, state, tiny_network, load_both):
     saved = state(1)
     with pytest.raises(CheckpointError, match=r"seed = 5, but seed = 6 was asked for"):
         load_both(writer().save(saved), saved, seed=6)
+
+
+def test_other_number_of_nodes_cannot_be_resumed_where_exchanges_left_something(
+    writer, state, tiny_network
+):
+    checkpoint = load_checkpoint(writer().save(state(1)), tiny_network)
+    check_nodes(checkpoint, 2, 1)
+    residual = {"residual": np.ones(tiny_network.packed_size, np.float32)}
+    kept = replace(state(2), exchange=residual)
+    checkpoint = load_checkpoint(writer().save(kept), tiny_network)
+    check_nodes(checkpoint, 2, 2)
+    expected = (
+        r"nodes = 1: in .*checkpoint-2 worker 0 keeps residual of its exchanges between 2 nodes: "
+        "resume with nodes = 2, or"
+    )
+    with pytest.raises(CheckpointError, match=expected):
+        check_nodes(checkpoint, 2, 1)
 
 
 def test_other_optimizer_cannot_be_resumed(writer, state, tiny_network, identity):
