@@ -25,6 +25,7 @@ CONFIG: Final = "config.toml"
 NETWORK: Final = "network.json"
 PREPROCESSING: Final = "preprocessing.json"
 PLACEMENT: Final = "placement.json"
+PART: Final = "data.json"
 
 
 def create_run_folder(runs_folder: Path, name: str) -> Path:
@@ -140,9 +141,17 @@ def write_placement(
     _write_whole(run_folder / name, json.dumps(places, indent=2) + "\n")
 
 
+def forget_places(run_folder: Path) -> None:
+    """Remove what nodes have written of their places and parts: a resumed run may have fewer."""
+    for name in (PLACEMENT, PART):
+        later = run_folder.glob(name.replace(".json", "-[0-9]*.json"))
+        for file in (run_folder / name, *later):
+            file.unlink(missing_ok=True)
+
+
 def write_part(run_folder: Path, part: Mapping[str, int | float | str]) -> None:
     """Write what part of a distributed data set a node holds: `data.json`, or `data-NODE.json`."""
-    name = f"data-{part['node']}.json" if part["node"] else "data.json"
+    name = PART.replace(".json", f"-{part['node']}.json") if part["node"] else PART
     _write_whole(run_folder / name, json.dumps(dict(part), indent=2) + "\n")
 
 

@@ -36,6 +36,7 @@ from knltrain.launch.rounds import Rounds
 from knltrain.launch.run_end import error_of, worker_failed
 from knltrain.launch.run_folder import (
     create_run_folder,
+    forget_places,
     held,
     network_name,
     read_config,
@@ -169,6 +170,7 @@ def resume(
             if kept is None:  # of a run of an older version
                 write_preprocessing(run_folder, part.preprocessing)
             write_config(run_folder, part.config)
+            forget_places(run_folder)
         folder = run_folder if part.node_share.leads else None
         folder = _carry_out(part, folder, job_peers, memory, (), heeding, display, resume=True)
         data.await_others()

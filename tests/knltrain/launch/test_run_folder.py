@@ -19,6 +19,7 @@ from knltrain.data.model_preprocessing import ModelPreprocessing
 from knltrain.errors import DataError, RunFolderError
 from knltrain.launch.run_folder import (
     create_run_folder,
+    forget_places,
     held,
     read_config,
     read_preprocessing,
@@ -130,6 +131,15 @@ def test_parts_of_the_data_have_a_file_for_each_node(tmp_path: Path) -> None:
         write_part(tmp_path, {"node": node, "bytes": 7})
     assert json.loads((tmp_path / "data.json").read_text()) == {"node": 0, "bytes": 7}
     assert json.loads((tmp_path / "data-2.json").read_text())["node"] == 2
+
+
+def test_places_of_nodes_that_are_no_more_are_forgotten(tmp_path: Path) -> None:
+    for first in (0, 2):
+        write_placement(tmp_path, [], first)
+        write_part(tmp_path, {"node": first})
+    (tmp_path / "data-own.json").touch()
+    forget_places(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["data-own.json"]
 
 
 def test_preprocessing_is_kept_beside_the_network(tmp_path: Path) -> None:
