@@ -77,7 +77,7 @@ def test_lock_of_the_dead_is_taken_over_by_one_alone(
     assert Exploration(scenario, preemptions=preemptions).run().ends >= 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_lock_of_who_dies_anywhere(on_box: Any) -> None:
     programs = [only_accumulates, frees_and_makes, frees_and_comes_to_the_next]
     scenario = on_box(programs, buffers=2, allowed=SegmentError)

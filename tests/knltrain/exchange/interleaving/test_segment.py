@@ -39,6 +39,16 @@ OF_THREE = {
 }
 
 
+def costly(programs: dict[str, Any], *longest: str) -> list[Any]:
+    """Parameters of a slow test, of which these take minutes."""
+    return [
+        pytest.param(
+            program, marks=pytest.mark.long if name in longest else pytest.mark.slow, id=name
+        )
+        for name, program in programs.items()
+    ]
+
+
 @pytest.mark.parametrize("program", COLLECTIVE.values(), ids=COLLECTIVE)
 def test_collectives_of_two_workers(on_segment: Any, program: Any) -> None:
     assert Exploration(on_segment(2, program)).run().ends >= 1
@@ -91,13 +101,12 @@ def test_three_workers(on_segment: Any, program: Any) -> None:
     assert Exploration(on_segment(3, program, 1)).run().ends >= 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_exchange_of_three_workers_of_which_two_are_held_up(on_segment: Any) -> None:
     assert Exploration(on_segment(3, exchanges(1), 3), preemptions=2).run().ends >= 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("program", OF_THREE.values(), ids=OF_THREE)
+@pytest.mark.parametrize("program", costly(OF_THREE, "sum", "barrier"))
 def test_three_workers_of_which_one_is_held_up_and_one_dies(on_segment: Any, program: Any) -> None:
     scenario = on_segment(3, program, deaths=True)
     assert Exploration(scenario, deaths=1, preemptions=1).run().ends >= 10

@@ -113,7 +113,12 @@ def test_mistake_is_told_with_seed_and_round(stress: Start) -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 12))]
+    "seed",
+    [
+        1,
+        *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 5)),
+        *(pytest.param(seed, marks=LONG) for seed in range(5, 12)),
+    ],
 )
 def test_others_notice_at_any_moment_that_one_was_killed(stress: Start, seed: int) -> None:
     """Events are left out: who waits for one does not know whose it is."""
@@ -130,8 +135,9 @@ def test_others_notice_at_any_moment_that_one_was_killed(stress: Start, seed: in
     assert all(words.startswith("PeerLost") for words in said), f"seed {seed}: {said}"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rounds", [12_000, 60_000])
+@pytest.mark.parametrize(
+    "rounds", [pytest.param(12_000, marks=pytest.mark.slow), pytest.param(60_000, marks=LONG)]
+)
 def test_work_goes_on_after_one_was_stopped_and_continued(stress: Start, rounds: int) -> None:
     draw = random.Random(rounds)
     run = stress(2, 4, rounds)

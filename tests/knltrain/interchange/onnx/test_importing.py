@@ -72,9 +72,15 @@ def _check_round_trip(network: Network, folder: Path) -> Network:
     return back.network
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["lenet", "resnet-18", "mobilenet-v2", "mobilenet-v3-small", "shufflenet-v2-0.5"]
+    "name",
+    [
+        pytest.param("lenet", marks=pytest.mark.slow),
+        pytest.param("resnet-18", marks=pytest.mark.slow),
+        pytest.param("mobilenet-v3-small", marks=pytest.mark.slow),
+        pytest.param("mobilenet-v2", marks=pytest.mark.long),
+        pytest.param("shufflenet-v2-0.5", marks=pytest.mark.long),
+    ],
 )
 def test_networks_come_back_from_their_files(name: str, tmp_path: Path) -> None:
     network = network_named(name)
