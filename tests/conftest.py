@@ -18,8 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from .forked_python import SERVERS
+
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
 
 PR_SET_CHILD_SUBREAPER = 36
 TABLE_ROW = "table row"

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from affinity.cpulist import TOO_HIGH, format_cpulist, members_of, parse_cpulist
@@ -41,7 +41,6 @@ def test_sets_are_written_as_shortest_ranges(cpus: tuple[int, ...], text: str) -
     assert format_cpulist(cpus) == text
 
 
-@settings(deadline=None)
 @given(st.sets(st.integers(0, 300)))
 def test_written_sets_read_back(cpus: set[int]) -> None:
     assert parse_cpulist(format_cpulist(cpus)) == tuple(sorted(cpus))

@@ -72,7 +72,7 @@ _requests = st.builds(
     | st.builds(Need, st.just("w"), st.integers(0, 200 * MIB)).map(lambda n: (n,)),
 )
 
-_many = settings(deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+_many = settings(suppress_health_check=[HealthCheck.filter_too_much])
 """Of the machines and requests drawn, many do not go together."""
 
 
@@ -167,7 +167,6 @@ def test_no_memory_is_promised_twice(machine: Machine, trial: _Trial) -> None:
     assert budgets <= sum(given_out[node] for node in nodes)
 
 
-@settings(deadline=None)
 @given(_machines(), st.data())
 def test_all_cores_are_shared_evenly_and_in_the_order_of_the_machine(
     machine: Machine, words: dict[str, Any], data: st.DataObject

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import combinations, pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from affinity.placement.sharing import ALIGNED_SHARE, Group, pack, share
@@ -36,7 +36,6 @@ def _cut_anyhow(sizes: Sequence[int], workers: int) -> list[list[int]]:
     ]
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=9), st.data())
 def test_even_cut_is_the_best_of_all_cuts(sizes: list[int], data: st.DataObject) -> None:
     workers = data.draw(st.integers(1, len(sizes)))
@@ -46,7 +45,6 @@ def test_even_cut_is_the_best_of_all_cuts(sizes: list[int], data: st.DataObject)
     assert len(groups) == workers
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.lists(st.integers(1, 2), min_size=1, max_size=6), min_size=1, max_size=6), st.data()
 )

@@ -13,9 +13,7 @@ from knltrain.interchange.from_torch import from_torch
 from .importing import differences, images_of, used
 from .nested_modules import CHANNELS, HEADS, STEPS, Step, Whole, built
 
-SETTINGS = settings(
-    deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), print_blob=True
-)
+SETTINGS = settings(derandomize=True, suppress_health_check=list(HealthCheck), print_blob=True)
 
 
 def _check(steps: tuple[Step, ...], head: str, auxiliary: bool) -> None:

@@ -128,7 +128,7 @@ def _computed(kind: str, part: Any, newest: torch.Tensor, earlier: torch.Tensor)
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(st.tuples(st.sampled_from(KINDS), st.integers(1, 4)), min_size=1, max_size=9),
     st.booleans(),

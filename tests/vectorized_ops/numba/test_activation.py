@@ -13,7 +13,7 @@ from vectorized_ops.numba.activation import Activation
 Storing = Callable[[bool], AbstractContextManager[None]]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_activation_functions_are_near_the_reference(
     data: st.DataObject, activation_contract: Callable[..., None], storing: Storing

@@ -62,7 +62,7 @@ def vectors(name: str, size: int) -> list[np.ndarray]:
     st.booleans(),
     st.sampled_from(THREADS),
 )
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_three_steps_follow_the_reference(
     name: str,
     groups: list[tuple[int, float, float, float]],

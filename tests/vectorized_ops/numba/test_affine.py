@@ -14,7 +14,7 @@ from vectorized_ops.numba.affine import Affine
 Storing = Callable[[bool], AbstractContextManager[None]]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_values_and_gradients_equal_the_reference(
     data: st.DataObject, affine_contract: Callable[..., None], storing: Storing

@@ -14,13 +14,13 @@ from vectorized_ops.numba import arrays
 from vectorized_ops.numba.compiling.compiler import SETTINGS
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_arrays_take_images(data: st.DataObject, arrays_contract: Callable[..., None]) -> None:
     arrays_contract("numba", data.draw)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_images_are_flattened_and_their_gradient_goes_back(
     data: st.DataObject, flattening_contract: Callable[..., None]

@@ -24,7 +24,7 @@ def ordinary(bounds: list[int]) -> ParameterGroups:
     st.lists(st.integers(1, 9000), min_size=1, max_size=5),
     st.sampled_from([0.5, math.inf]),
 )
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_squared_norms_are_those_of_the_reference(lengths: list[int], bound: float) -> None:
     groups = ordinary(np.cumsum([0, *lengths]).tolist())
     vector = np.random.default_rng(groups.size).standard_normal(groups.size, np.float32)

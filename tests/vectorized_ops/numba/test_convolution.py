@@ -52,7 +52,7 @@ def place() -> Memory:
     return Memory(operations("numba"))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_all_directions_equal_the_reference_for_any_shape(
     data: st.DataObject,
@@ -65,7 +65,7 @@ def test_all_directions_equal_the_reference_for_any_shape(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # every height of tile is compiled
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_all_directions_equal_the_reference_with_tiles_of_any_height(
     data: st.DataObject, convolution_contract: Callable[..., None]

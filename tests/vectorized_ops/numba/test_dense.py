@@ -17,7 +17,7 @@ from vectorized_ops.numba.arrays import activations
 from vectorized_ops.numba.dense import Dense
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_all_directions_equal_the_reference_for_any_shape(
     data: st.DataObject, dense_contract: Callable[..., None]

@@ -49,7 +49,7 @@ def test_all_directions_equal_the_reference(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_all_directions_equal_the_reference_for_any_shape(
     data: st.DataObject, storing: Callable[[bool], AbstractContextManager[None]]

@@ -11,7 +11,7 @@ from vectorized_ops.errors import OperationError
 from vectorized_ops.numba.dropout import Dropout
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_the_values_dropped_are_those_of_the_reference(
     data: st.DataObject,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numba
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -45,7 +45,6 @@ def vectors(size: int) -> list[np.ndarray]:
 
 
 @given(LAYERS, st.sampled_from([math.inf, 1.5]), st.sampled_from(THREADS))
-@settings(deadline=None)
 def test_three_steps_follow_the_reference(
     layers: list[tuple[int, float, float, float, bool, tuple[float, float]]],
     bound: float,

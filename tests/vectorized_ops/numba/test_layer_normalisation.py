@@ -15,7 +15,7 @@ from vectorized_ops.reference import layer_normalisation as reference
 Storing = Callable[[bool], AbstractContextManager[None]]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_values_and_gradients_follow_the_reference(
     data: st.DataObject, layer_normalisation_contract: Callable[..., None], storing: Storing

@@ -13,7 +13,7 @@ from vectorized_ops.numba.arrays import activations
 from vectorized_ops.numba.lrn import LocalResponseNormalisation
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(data=st.data())
 def test_outputs_and_gradients_follow_the_reference(
     data: st.DataObject,

@@ -13,7 +13,7 @@ from vectorized_ops.numba.arrays import activations
 from vectorized_ops.numba.normalisation import BatchNormalisation
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_statistics_outputs_and_gradients_follow_the_reference(
     data: st.DataObject,

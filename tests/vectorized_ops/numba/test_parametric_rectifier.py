@@ -11,7 +11,7 @@ from vectorized_ops.numba.arrays import activations
 from vectorized_ops.numba.parametric_rectifier import ParametricRectifier
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_values_and_gradients_equal_the_reference(
     data: st.DataObject,

@@ -28,7 +28,7 @@ def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return rng.standard_normal(shape)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_direct_sums_equal_the_reference_for_any_shape(data: st.DataObject, pooled: Any) -> None:
     kernel = data.draw(st.integers(1, 5))

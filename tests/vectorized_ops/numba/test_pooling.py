@@ -19,7 +19,7 @@ from vectorized_ops.shapes import PoolingShape
 Storing = Callable[[bool], AbstractContextManager[None]]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_maxima_places_and_gradients_equal_the_reference_for_any_shape(
     data: st.DataObject, pooling_contract: Callable[..., None], storing: Storing
@@ -28,7 +28,7 @@ def test_maxima_places_and_gradients_equal_the_reference_for_any_shape(
         pooling_contract("numba", data.draw)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_means_and_gradients_follow_the_reference_for_any_shape(
     data: st.DataObject, average_pooling_contract: Callable[..., None], storing: Storing
@@ -37,7 +37,7 @@ def test_means_and_gradients_follow_the_reference_for_any_shape(
         average_pooling_contract("numba", data.draw)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_means_of_whole_maps_follow_the_reference(
     data: st.DataObject, global_average_pooling_contract: Callable[..., None], storing: Storing

@@ -14,7 +14,7 @@ from vectorized_ops.numba.product import ChannelProduct
 Storing = Callable[[bool], AbstractContextManager[None]]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_products_and_gradients_equal_the_reference(
     data: st.DataObject, channel_product_contract: Callable[..., None], storing: Storing

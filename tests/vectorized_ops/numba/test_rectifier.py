@@ -13,7 +13,7 @@ from vectorized_ops.numba.rectifier import Rectifier
 Storing = Callable[[bool], AbstractContextManager[None]]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_values_and_gradients_equal_the_reference(
     data: st.DataObject, relu_contract: Callable[..., None], storing: Storing
@@ -22,7 +22,7 @@ def test_values_and_gradients_equal_the_reference(
         relu_contract("numba", data.draw)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_any_slope_and_ceiling_equal_the_reference(
     data: st.DataObject, rectifier_contract: Callable[..., None], storing: Storing

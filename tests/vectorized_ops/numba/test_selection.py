@@ -14,7 +14,7 @@ from vectorized_ops.numba.selection import ChannelSelection
 Storing = Callable[[bool], AbstractContextManager[None]]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_selections_and_gradients_equal_the_reference(
     data: st.DataObject, channel_selection_contract: Callable[..., None], storing: Storing

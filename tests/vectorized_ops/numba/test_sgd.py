@@ -8,7 +8,7 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -54,7 +54,6 @@ def vectors(size: int) -> list[np.ndarray]:
     st.sampled_from([math.inf, 1.5]),
     st.sampled_from(THREADS),
 )
-@settings(deadline=None)
 def test_three_steps_follow_the_reference(
     groups: list[tuple[int, float, float, float]],
     momentum: float,

@@ -66,7 +66,7 @@ def results(shape: ConvolutionShape, operands: Operands) -> list[np.ndarray]:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_both_directions_equal_the_reference_for_any_shape(data: st.DataObject) -> None:
     draw = data.draw

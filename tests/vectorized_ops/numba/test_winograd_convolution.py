@@ -96,7 +96,7 @@ def check_drawn(
 
 @pytest.mark.slow
 @for_each_size
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_all_directions_follow_the_reference_for_any_borders(
     data: st.DataObject, outputs: int, taps: int
@@ -111,7 +111,7 @@ def test_all_directions_follow_the_reference_for_any_borders(
     ("outputs", "taps"),
     [pytest.param(*size, marks=[pytest.mark.long] * (size[0] == 2)) for size in SIZES],
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_all_directions_follow_the_reference_for_any_shape(
     data: st.DataObject, outputs: int, taps: int

@@ -12,7 +12,7 @@ from vectorized_ops.numba.arrays import activations
 from vectorized_ops.numba.within_channel import WithinChannelNormalisation
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_values_and_gradients_equal_the_reference(
     data: st.DataObject, within_channel_contract: Callable[..., None]

@@ -11,7 +11,7 @@ from vectorized_ops.errors import OperationError
 from vectorized_ops.onednn.activation import Activation
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_activation_functions_are_near_the_reference(
     data: st.DataObject,

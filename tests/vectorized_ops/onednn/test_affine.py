@@ -11,7 +11,7 @@ from vectorized_ops.errors import OperationError
 from vectorized_ops.onednn.affine import Affine
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_values_and_gradients_equal_the_reference(
     data: st.DataObject, affine_contract: Callable[..., None]

@@ -18,7 +18,7 @@ def torch_keeps_its_threads() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_arrays_take_images_and_flatten_channel_by_channel(
     data: st.DataObject,

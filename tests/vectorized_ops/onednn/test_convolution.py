@@ -12,7 +12,7 @@ from vectorized_ops.onednn.convolution import Convolution
 from vectorized_ops.shapes import ConvolutionShape
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_all_directions_equal_the_reference_for_any_shape(
     data: st.DataObject, convolution_contract: Callable[..., None]

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_all_directions_equal_the_reference_for_any_shape(
     data: st.DataObject, dense_contract: Callable[..., None]

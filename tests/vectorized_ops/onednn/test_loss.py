@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_loss_and_gradient_follow_the_reference(
     data: st.DataObject, loss_contract: Callable[..., None]
@@ -20,7 +20,7 @@ def test_what_is_not_finite_is_carried_on(
     infinities_in_loss_contract("onednn")
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(data=st.data())
 def test_other_losses_follow_the_reference(
     data: st.DataObject, other_losses_contract: Callable[..., None]

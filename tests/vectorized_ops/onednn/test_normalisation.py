@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_statistics_outputs_and_gradients_follow_the_reference(
     data: st.DataObject, normalisation_contract: Callable[..., None]

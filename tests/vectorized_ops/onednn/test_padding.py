@@ -10,7 +10,7 @@ from vectorized_ops.errors import OperationError
 from vectorized_ops.onednn.padding import Padding
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_values_and_gradients_equal_the_reference(
     data: st.DataObject, padding_contract: Callable[..., None]

@@ -11,7 +11,7 @@ from vectorized_ops.onednn.pooling import AveragePooling, MaxPooling
 from vectorized_ops.shapes import PoolingShape
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_maxima_places_and_gradients_equal_the_reference_for_any_shape(
     data: st.DataObject, pooling_contract: Callable[..., None]
@@ -19,7 +19,7 @@ def test_maxima_places_and_gradients_equal_the_reference_for_any_shape(
     pooling_contract("onednn", data.draw, most_padding=0.5)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_means_follow_the_reference_for_any_shape(
     data: st.DataObject,

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_products_and_gradients_equal_the_reference(
     data: st.DataObject, channel_product_contract: Callable[..., None]

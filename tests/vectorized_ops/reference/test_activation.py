@@ -16,7 +16,7 @@ from vectorized_ops.reference.activation import (
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_definition_keeps_its_own_contract(data: Any, activation_contract: Any) -> None:
     activation_contract("reference", data.draw)

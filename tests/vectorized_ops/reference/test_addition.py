@@ -20,7 +20,7 @@ def test_sums_may_take_the_place_of_a_summand_and_be_rectified() -> None:
     assert_array_equal(right, [[3, 0, np.nan, np.nan]])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_definition_keeps_its_own_contract(data: Any, addition_contract: Any) -> None:
     addition_contract("reference", data.draw)

@@ -11,7 +11,7 @@ from vectorized_ops.errors import OperationError
 from vectorized_ops.reference.affine import Affine
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_values_and_gradients_equal_the_reference(
     data: st.DataObject, affine_contract: Callable[..., None]

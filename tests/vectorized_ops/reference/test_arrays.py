@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from vectorized_ops.reference import arrays
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_arrays_take_images_and_flatten_into_any_others(
     data: st.DataObject,

@@ -111,7 +111,7 @@ def test_gradients_equal_finite_differences(
     gradients_agree(forward, gradient, pairs)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_definition_keeps_its_own_contract(data: Any, convolution_contract: Any) -> None:
     convolution_contract("reference", data.draw)

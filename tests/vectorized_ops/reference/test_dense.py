@@ -40,7 +40,7 @@ def test_gradients_equal_finite_differences(gradients_agree: Callable[..., None]
     )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_definition_keeps_its_own_contract(data: Any, dense_contract: Any) -> None:
     dense_contract("reference", data.draw)

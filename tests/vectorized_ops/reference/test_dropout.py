@@ -104,7 +104,7 @@ def test_nearly_everything_may_be_dropped() -> None:
     assert mixed_key(2**64 - 1) != mixed_key(2**32 - 1)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_definition_keeps_its_own_contract(data: Any, dropout_contract: Any) -> None:
     dropout_contract("reference", data.draw)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from vectorized_ops.reference.layer_normalisation import LayerNormalisation
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_values_and_gradients_follow_the_reference(
     data: st.DataObject, layer_normalisation_contract: Callable[..., None]

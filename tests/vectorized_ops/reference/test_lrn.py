@@ -42,7 +42,7 @@ def test_hand_computed_channel_sees_its_neighbours_on_both_sides() -> None:
     assert_allclose(out.ravel(), [1 / 6, 2 / 15, 3 / 14], rtol=1e-6)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_definition_keeps_its_own_contract(data: Any, local_response_contract: Any) -> None:
     local_response_contract("reference", data.draw)

@@ -106,7 +106,7 @@ def test_gradient_is_added_or_takes_the_place_of_the_one_given() -> None:
     assert_array_equal(in_place, expected)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_definition_keeps_its_own_contract(data: Any, normalisation_contract: Any) -> None:
     normalisation_contract("reference", data.draw)

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from vectorized_ops.reference.parametric_rectifier import ParametricRectifier
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_values_and_gradients_equal_the_reference(
     data: st.DataObject, parametric_rectifier_contract: Callable[..., None]

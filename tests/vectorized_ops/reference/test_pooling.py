@@ -145,7 +145,7 @@ def test_mean_of_a_whole_map_and_its_gradient(gradients_agree: Callable[..., Non
     gradients_agree(forward, gradient, [(images, images_out)])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_definitions_keep_their_own_contracts(
     data: Any,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from vectorized_ops.reference.product import ChannelProduct
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_products_and_gradients_equal_the_reference(
     data: st.DataObject, channel_product_contract: Callable[..., None]

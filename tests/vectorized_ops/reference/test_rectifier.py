@@ -74,7 +74,7 @@ def test_rectifier_whose_outputs_do_not_tell_their_inputs_is_refused(
         Rectifier(slope, ceiling)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_definitions_keep_their_own_contracts(
     data: Any, relu_contract: Any, rectifier_contract: Any

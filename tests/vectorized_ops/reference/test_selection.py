@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from vectorized_ops.reference.selection import ChannelSelection
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_selections_and_gradients_equal_the_reference(
     data: st.DataObject, channel_selection_contract: Callable[..., None]

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("many_threads")
 @given(
     number=sizes, count=channels, height=sizes, width=sizes, layout=layouts, arriving=layouts
 )  # fmt: skip
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_values_and_gradients_are_those_of_pytorch(
     number: int, count: int, height: int, width: int, layout: str, arriving: str
 ) -> None:

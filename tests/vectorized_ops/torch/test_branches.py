@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("many_threads")
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_branches_are_rectified_joined_and_handed_to_several(data: st.DataObject) -> None:
     torch.manual_seed(data.draw(st.integers(0, 999)))
     number, height, width = (data.draw(size) for size in (st.integers(1, 3), sizes, sizes))

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("many_threads")
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_values_and_gradients_are_those_of_pytorch(data: st.DataObject) -> None:
     torch.manual_seed(data.draw(st.integers(0, 999)))
     groups = data.draw(st.sampled_from([1, 1, 2]))

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("many_threads")
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_values_and_gradients_are_those_of_pytorch(data: st.DataObject) -> None:
     torch.manual_seed(data.draw(st.integers(0, 999)))
     shape = [data.draw(part) for part in (st.integers(1, 3), channels, sizes, sizes)]
@@ -48,7 +48,7 @@ def test_windows_and_exponents_without_a_kernel_are_left_to_pytorch(size: int, b
 
 
 @given(count=channels, size=st.sampled_from([3, 4, 5]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_the_relu_before_it_can_be_taken_in_passing(count: int, size: int) -> None:
     agree(
         lambda images: respond(images, size, 0.3, 0.75, 1.0, rectify=True),

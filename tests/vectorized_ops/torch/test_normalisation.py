@@ -33,7 +33,7 @@ def draw_layer(count: int) -> list[Tensor]:
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_values_gradients_and_running_statistics_are_those_of_pytorch(data: Data) -> None:
     torch.manual_seed(data.draw(st.integers(0, 999)))
     count, side = data.draw(channels), (data.draw(sizes), data.draw(sizes))

@@ -42,7 +42,7 @@ def draw_window(data: st.DataObject, images: Tensor) -> tuple:
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_maxima_and_their_gradients_are_those_of_pytorch(data: st.DataObject) -> None:
     images = draw_images(data)
     kernel, stride, padding, ceil = draw_window(data, images)
@@ -55,7 +55,7 @@ def test_maxima_and_their_gradients_are_those_of_pytorch(data: st.DataObject) ->
 
 
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_relu_before_maxima_can_be_taken_in_passing(data: st.DataObject) -> None:
     images = draw_images(data) + 0.5  # no zero, where derivatives may differ
     kernel, stride, padding, ceil = draw_window(data, images)
@@ -69,7 +69,7 @@ def test_the_relu_before_maxima_can_be_taken_in_passing(data: st.DataObject) -> 
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_means_and_their_gradients_are_those_of_pytorch(data: st.DataObject) -> None:
     images = draw_images(data)
     options = (
@@ -86,7 +86,7 @@ def test_means_and_their_gradients_are_those_of_pytorch(data: st.DataObject) -> 
 
 
 @given(data=st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_means_of_whole_maps_are_those_of_pytorch(data: st.DataObject) -> None:
     agree(
         lambda images: adaptive_avg_pool2d(images, 1),

@@ -12,7 +12,7 @@ import weakref
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from seam.definition import check_step
@@ -78,7 +78,7 @@ def check_in_poisoned_memory(network: Network, implementation: str, seed: int) -
         backend.close()
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20)
 @given(st.data(), st.integers(0, 99))
 def check_random_networks(implementation: str, data: st.DataObject, seed: int) -> None:
     network = data.draw(networks(LACKING.get(implementation, ())))

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
@@ -30,7 +30,6 @@ def lifetimes(draw: st.DrawFn) -> Lifetime:
     return Lifetime(draw(st.integers(0, 300)), first, last)
 
 
-@settings(deadline=None)
 @given(st.lists(lifetimes(), max_size=15))
 def test_pieces_that_live_at_the_same_time_share_no_byte(given: list[Lifetime]) -> None:
     offsets, size = packed(given)
@@ -43,7 +42,6 @@ def test_pieces_that_live_at_the_same_time_share_no_byte(given: list[Lifetime]) 
     assert size >= largest_sum(given)
 
 
-@settings(deadline=None)
 @given(st.lists(lifetimes(), max_size=15))
 def test_largest_sum_is_that_of_the_busiest_moment(given: list[Lifetime]) -> None:
     moments = range(-1, MOMENTS + 1)
@@ -51,7 +49,6 @@ def test_largest_sum_is_that_of_the_busiest_moment(given: list[Lifetime]) -> Non
     assert largest_sum(given) == max(sums)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=12))
 def test_values_that_wait_for_their_backward_pass_are_packed_without_a_gap(
     sizes: list[int],

@@ -208,7 +208,7 @@ def test_nothing_is_read_that_is_not_alive_nor_left_in_scratch_memory(network: N
     check_in_poisoned_memory(network, "numba")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(networks())
 def test_nothing_is_read_that_is_not_alive_whatever_the_network(network: Network) -> None:
     check_in_poisoned_memory(network, "reference")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch.nn import functional
 
@@ -74,7 +74,6 @@ def pairs(least: int, most: int) -> st.SearchStrategy[Pair]:
     return st.tuples(st.integers(least, most), st.integers(least, most))
 
 
-@settings(deadline=None)  # PyTorch's first call takes long.
 @given(
     size=pairs(1, 12),
     kernel=pairs(1, 4),
@@ -98,7 +97,6 @@ def test_positions_are_those_of_a_convolution_in_pytorch(
     assert found == tuple(output.shape[2:])
 
 
-@settings(deadline=None)  # PyTorch's first call takes long.
 @given(size=pairs(1, 12), kernel=pairs(1, 5), stride=pairs(1, 5), data=st.data())
 def test_positions_that_round_up_are_those_of_a_pooling_in_pytorch(
     size: Pair, kernel: Pair, stride: Pair, data: st.DataObject

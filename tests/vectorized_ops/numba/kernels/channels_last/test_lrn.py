@@ -53,7 +53,7 @@ def reference(
     quarters=st.integers(1, 4),
     rectify=st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_values_and_gradients_equal_the_reference(
     seed: int, number: int, channels: int, size: int, quarters: int, rectify: bool
 ) -> None:

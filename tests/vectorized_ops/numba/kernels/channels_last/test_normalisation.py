@@ -79,7 +79,7 @@ def as_images(array: np.ndarray) -> np.ndarray:
     rows=st.integers(2, 200),
     channels=st.sampled_from([1, 8, 15, 16, 17, 40, 1030]),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_statistics_equal_the_reference_and_move_the_running_ones(
     seed: int, rows: int, channels: int
 ) -> None:
@@ -103,7 +103,7 @@ def test_statistics_equal_the_reference_and_move_the_running_ones(
     training=st.booleans(),
     relu=st.booleans(),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_values_and_gradients_equal_the_reference(
     seed: int, rows: int, channels: int, training: bool, relu: bool
 ) -> None:

@@ -64,7 +64,7 @@ class Pooling:
     channels=st.sampled_from([1, 15, 16, 17, 70, 130]),
     rectify=st.booleans(),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_maxima_places_and_gradients_equal_the_reference(
     data: Any, number: int, channels: int, rectify: bool
 ) -> None:
@@ -89,7 +89,7 @@ def test_maxima_places_and_gradients_equal_the_reference(
 
 
 @given(data=st.data(), number=st.integers(1, 3), channels=st.sampled_from([1, 15, 16, 17, 70, 130]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_means_and_gradients_equal_the_reference(data: Any, number: int, channels: int) -> None:
     shape = draw_shape(data.draw)
     pooling = Pooling(shape, number, channels, data.draw(st.integers(0, 99)))

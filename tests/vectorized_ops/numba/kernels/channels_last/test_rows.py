@@ -80,7 +80,7 @@ def run(
     threads=st.integers(1, 4),
     summands=st.integers(1, 3),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_each_row_is_computed_once_and_nothing_beside_it_is_written(
     seed: int, number: int, channels: int, threads: int, summands: int
 ) -> None:

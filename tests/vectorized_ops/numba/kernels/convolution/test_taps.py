@@ -44,7 +44,7 @@ def defined(met: list[tuple[int, int]], distance: int, channels: int) -> list[tu
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_every_output_meets_the_taps_inside_the_image_and_no_others(data: st.DataObject) -> None:
     shape = draw_convolution(data.draw, (1, 3))
@@ -60,7 +60,7 @@ def test_every_output_meets_the_taps_inside_the_image_and_no_others(data: st.Dat
         assert steps_of(tables, pixel) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_every_input_meets_the_outputs_that_saw_it_and_no_others(data: st.DataObject) -> None:
     shape = draw_convolution(data.draw, (1, 3))

@@ -51,7 +51,7 @@ def told(found: Windows, lines: int) -> Met:
     return met
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data(), backward=st.booleans(), pixels=st.sampled_from([1, 3, 4]))
 def test_results_meet_what_they_meet_by_definition(
     data: st.DataObject, backward: bool, pixels: int

@@ -38,7 +38,7 @@ def relative_errors(found: Any, expected: Any) -> dict[str, float]:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_results_follow_the_reference_for_any_shape_that_fits(
     data: st.DataObject, pooled: Any
