@@ -15,7 +15,7 @@ from knltrain.config import RunConfig
 from knltrain.data.dataset import Dataset
 from knltrain.errors import PeerLost
 from knltrain.input.distributed.client import Doors, PartClient
-from knltrain.input.distributed.parts import check_room, part_bytes
+from knltrain.input.distributed.parts import Part, check_room, part_bytes
 from knltrain.input.distributed.server import PartServer
 from knltrain.input.distributed.sources import distributed, read_parts, records_of
 from knltrain.input.node_data import NodeData
@@ -30,8 +30,9 @@ class NodePart:
 
     The first share of a node reads the part of `dataset`, copies it to the memory of these NUMA
     nodes and serves it; the others give no data set. `data` is for this node's processes; `read`
-    tells how much was read, and how fast. Collective: all tell each other where their doors are.
-    Raises DataError or SegmentError where there is no room, and what `JobPeers` raises.
+    tells how much was read, and how fast. Collective: once all have read, they tell each other
+    where their doors are. One may read for longer than another, while it shows life. Raises
+    DataError or SegmentError where there is no room, and what `JobPeers` raises.
     """
 
     def __init__(
@@ -40,14 +41,17 @@ class NodePart:
         self._job_peers, self._share = job_peers, job_peers.node_share
         self._server: PartServer | None = None
         self.read: Mapping[str, int | float | str] | None = None
+        job_peers.show_life(job_peers.limit_seconds)
+        parts = None if dataset is None else self._read(dataset)
         with ExitStack() as failing:
             listener = None if dataset is None else failing.enter_context(job_peers.door())
             addresses, key = job_peers.addresses(listener), job_peers.key_for("data")
             self._doors = Doors(self._share.node, addresses, key, job_peers.limit_seconds)
-            if dataset is None or listener is None:
+            if dataset is None or parts is None or listener is None:
                 self.data = NodeData(*job_peers.memory_fds(1, "data"))
             else:
-                self.data = self._read(dataset, numa_nodes)
+                held = distributed(dataset, parts, self._doors)
+                self.data = NodeData.copy_of(held, numa_nodes)
                 self._server = self._serve(listener)
             failing.pop_all()
         self._staying: list[PartClient] = []
@@ -81,7 +85,7 @@ class NodePart:
     def _other_nodes(self) -> list[int]:
         return [each for each in range(self._share.nodes) if each != self._share.node]
 
-    def _read(self, dataset: Dataset, numa_nodes: tuple[int, ...]) -> NodeData:
+    def _read(self, dataset: Dataset) -> tuple[Part, Part]:
         node, nodes = self._share.node, self._share.nodes
         sources = dataset.train.source, dataset.test.source
         check_room(sum(part_bytes(each, nodes) for each in sources), nodes)
@@ -96,7 +100,7 @@ class NodePart:
             "bytes": sum(part.content.nbytes for part in parts),
             "read_seconds": round(seconds, 3),
         }
-        return NodeData.copy_of(distributed(dataset, parts, self._doors), numa_nodes)
+        return parts
 
     def _serve(self, listener: socket.socket) -> PartServer:
         held = self.data.dataset()

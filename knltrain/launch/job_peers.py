@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import queue
 import select
@@ -64,7 +65,7 @@ class JobPeers:
         self._notes: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self.others, self.leads = task.tasks - 1, task.rank == 0
         limit_seconds = max(LEAST_PATIENCE_SECONDS, config.exchange.timeout_seconds)
-        self.limit_seconds = limit_seconds
+        self.limit_seconds = self._patience_seconds = limit_seconds
         described = _described(config)
         card = card_of(task, socket.gethostname(), allowed_cpus(), __version__, described, data)
         self._listener: socket.socket | None = None
@@ -134,7 +135,7 @@ class JobPeers:
 
     def _awaited(self, count: int) -> list[list[Any]]:
         """The doors of so many others."""
-        deadline, found = time.monotonic() + self.limit_seconds, list[list[Any]]()
+        deadline, found = time.monotonic() + self._patience_seconds, list[list[Any]]()
         while len(found) < count:
             if self.lost is not None:
                 raise self.lost
@@ -158,7 +159,7 @@ class JobPeers:
 
         Raises SegmentError on timeout, and PeerLost if another process has failed meanwhile.
         """
-        deadline = time.monotonic() + self.limit_seconds
+        deadline = time.monotonic() + self._patience_seconds
         found: list[int] = []
         try:
             while len(found) < count:
@@ -191,10 +192,12 @@ class JobPeers:
         return found
 
     def show_life(self, limit_seconds: float) -> None:
-        """Begin to send heartbeats to the others, now that the workers are under way.
+        """Begin to send heartbeats to the others, or change their limit.
 
-        A process that has begun, and then sends none for ``limit_seconds``, counts as lost.
+        A process that has begun, and then sends none for ``limit_seconds``, counts as lost. All are
+        awaited without a limit from now on.
         """
+        self._patience_seconds = math.inf
         self._found().show_life(limit_seconds)
 
     def give_up(self, why: str) -> None:

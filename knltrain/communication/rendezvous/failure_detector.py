@@ -81,8 +81,10 @@ class FailureDetector(ABC):
     def show_life(self, limit_seconds: float) -> None:
         """Send heartbeats from now on; a rank that stops sending them for so long is lost.
 
-        A rank is expected to send them once it has sent the first.
+        A rank is expected to send them once it has sent the first. Called again, it changes the
+        limit.
         """
+        self._end_heartbeat()
         identity = process_identity.own_identity()
 
         def beat() -> None:
@@ -329,10 +331,10 @@ class MemberDetector(FailureDetector):
         """The address of this computer that leads to rank 0."""
         return self._link.own_address
 
-    def word(self, limit_seconds: float) -> Any:
+    def word(self, limit_seconds: float | None) -> Any:
         """Return the next value that rank 0 sends; None if rank 0 has gone meanwhile.
 
-        Raises ExchangeTimeout past the limit.
+        Raises ExchangeTimeout past the limit, if there is one.
         """
         try:
             return self._words.get(timeout=limit_seconds)

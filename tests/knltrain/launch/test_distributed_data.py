@@ -17,6 +17,8 @@ from knltrain.data.dataset import Dataset
 from knltrain.errors import DataError, PeerLost
 from knltrain.input.distributed import parts
 from knltrain.input.distributed.server import PartServer
+from knltrain.launch import distributed_data
+from knltrain.launch import job_peers as job_peers_module
 from knltrain.launch.distributed_data import told_of_part, way_of_pictures
 from knltrain.launch.job_peers import JobPeers
 from knltrain.launch.node_input import NodeInput
@@ -127,6 +129,29 @@ def test_a_node_without_room_ends_the_run_for_all(monkeypatch: pytest.MonkeyPatc
             raise AssertionError("there was room")
 
     assert all("each of 2 nodes holds" in str(error) for error in together(work))
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+@pytest.mark.parametrize("nodes", [("a", "b"), ("a", "a", "b", "b")])
+def test_nodes_wait_for_one_that_reads_for_longer_than_the_time_limit(
+    monkeypatch: pytest.MonkeyPatch, slow: int, nodes: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(job_peers_module, "LEAST_PATIENCE_SECONDS", 1.0)
+    chosen = config(exchange={"timeout_seconds": 1.0})
+    read = distributed_data.read_parts
+
+    def reading(dataset: Dataset, node: int, count: int) -> Any:
+        time.sleep(2.5 if node == slow else 0)
+        return read(dataset, node, count)
+
+    monkeypatch.setattr(distributed_data, "read_parts", reading)
+
+    def work(job_peers: JobPeers) -> Any:
+        with opened(job_peers, dataset_of(9, 4)) as input_:
+            input_.await_others()
+            return job_peers.lost
+
+    assert together(work, *[chosen] * len(nodes), nodes=nodes) == [None] * len(nodes)
 
 
 def test_on_one_node_it_is_the_whole() -> None:
