@@ -250,7 +250,8 @@ def test_what_changes_at_every_call_is_given_up() -> None:
     with pytest.warns(OptimizationWarning, match=r"Reading is followed no more: .*Reading\.scale"):
         for step in range(30):
             ours.scale = plain.scale = 1.0 + step
-            torch.testing.assert_close(ours(IMAGES), plain(IMAGES))
+            found, expected = ours(IMAGES), plain(IMAGES)  # Values and errors grow with the scale.
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
     assert "kept changing" in fusion_of(ours).refused
 
 
