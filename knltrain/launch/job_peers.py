@@ -65,7 +65,7 @@ class JobPeers:
         self._notes: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self.others, self.leads = task.tasks - 1, task.rank == 0
         limit_seconds = max(LEAST_PATIENCE_SECONDS, config.exchange.timeout_seconds)
-        self.limit_seconds = self._patience_seconds = limit_seconds
+        self.limit_seconds = limit_seconds
         described = _described(config)
         card = card_of(task, socket.gethostname(), allowed_cpus(), __version__, described, data)
         self._listener: socket.socket | None = None
@@ -197,7 +197,6 @@ class JobPeers:
         A process that has begun, and then sends none for ``limit_seconds``, counts as lost. All are
         awaited without a limit from now on.
         """
-        self._patience_seconds = math.inf
         self._found().show_life(limit_seconds)
 
     def give_up(self, why: str) -> None:
@@ -213,6 +212,10 @@ class JobPeers:
         if error is not None:
             why = str(error) if isinstance(error, KnltrainError) else type(error).__name__
         self._leave(in_peace=error is None or isinstance(error, RunStopped), why=why)
+
+    @property
+    def _patience_seconds(self) -> float:
+        return math.inf if self._found().shows_life else self.limit_seconds
 
     def _found(self) -> Rendezvous:
         assert self._rendezvous is not None

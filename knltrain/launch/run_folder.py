@@ -136,7 +136,7 @@ def write_placement(
     Each process that starts workers writes a file of its own. The file name has the rank of the
     process's `first` worker, unless that is the run's first.
     """
-    name = PLACEMENT if first == 0 else PLACEMENT.replace(".json", f"-{first}.json")
+    name = _numbered(PLACEMENT, first)
     places = {"workers": workers} if pool is None else {"workers": workers, "data_pool": pool}
     _write_whole(run_folder / name, json.dumps(places, indent=2) + "\n")
 
@@ -144,15 +144,21 @@ def write_placement(
 def forget_places(run_folder: Path) -> None:
     """Remove what nodes have written of their places and parts: a resumed run may have fewer."""
     for name in (PLACEMENT, PART):
-        later = run_folder.glob(name.replace(".json", "-[0-9]*.json"))
+        later = run_folder.glob(_numbered(name, "[0-9]*"))
         for file in (run_folder / name, *later):
             file.unlink(missing_ok=True)
 
 
 def write_part(run_folder: Path, part: Mapping[str, int | float | str]) -> None:
     """Write what part of a distributed data set a node holds: `data.json`, or `data-NODE.json`."""
-    name = PART.replace(".json", f"-{part['node']}.json") if part["node"] else PART
-    _write_whole(run_folder / name, json.dumps(dict(part), indent=2) + "\n")
+    _write_whole(
+        run_folder / _numbered(PART, part["node"]), json.dumps(dict(part), indent=2) + "\n"
+    )
+
+
+def _numbered(name: str, number: float | str) -> str:
+    """The name of a file of which the first process has the plain one, 0."""
+    return name.replace(".json", f"-{number}.json") if number else name
 
 
 def log_of(run_folder: Path, rank: int) -> Path:

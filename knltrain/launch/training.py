@@ -144,7 +144,6 @@ def resume(
             )
     check_main_thread()
     config = read_config(run_folder, tuple(overrides))
-    before = read_config(run_folder).total_nodes
     task = this_task()
     share = expected_node_share(task)
     with (
@@ -161,6 +160,7 @@ def resume(
             steps, contents = part.total_steps, part.data
             kept = read_preprocessing(run_folder)
             classes = check_classes(kept, part.preprocessing, accepts_other_data)
+            before = read_config(run_folder).total_nodes
             found = check_resumable(
                 part.config, run_folder, steps, contents, accepts_other_data, before
             )

@@ -72,7 +72,7 @@ class Rendezvous:
         self._agree = agree
         self._on_lost = on_lost
         self._lost: PeerLost | None = None
-        self._limit_seconds, self._shows_life = limit_seconds, False
+        self.shows_life, self._limit_seconds = False, limit_seconds
         self._secret = JobSecret(task)
         self._key = b""
         self._first_rank: RootDetector | None = None
@@ -100,7 +100,7 @@ class Rendezvous:
             self._first_rank.say(word)
             return word
         assert self._other is not None
-        told = self._other.word(None if self._shows_life else self._limit_seconds)
+        told = self._other.word(None if self.shows_life else self._limit_seconds)
         if told is None:
             raise self._lost or PeerLost(f"{self._other.names[0]} has left")
         return told
@@ -129,7 +129,7 @@ class Rendezvous:
         """Send heartbeats from now on; a process that stops doing so for so long is lost."""
         watch = self._watch()
         if watch is not None:
-            self._shows_life = True
+            self.shows_life = True
             watch.show_life(limit_seconds)
 
     def leave(self, in_peace: bool = True, why: str | None = None) -> None:

@@ -16,6 +16,8 @@ from safetensors import safe_open
 
 from knltrain.metrics import read_metrics
 
+from ..marks import by_cost
+
 pytestmark = pytest.mark.usefixtures("two_cores")
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -83,11 +85,7 @@ def _finish(process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "rule",
-    [
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("each", "average")),
-        *(pytest.param(name, marks=pytest.mark.long) for name in ("master", "fastest")),
-    ],
+    "rule", by_cost(["each", "master", "fastest", "average"], "each", "average")
 )
 def test_a_run_ends_early_by_what_its_workers_have_done(
     rule: str, folder: Path, start_knltrain: Start

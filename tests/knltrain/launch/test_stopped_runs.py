@@ -115,7 +115,7 @@ def _worker(process: subprocess.Popen[str], rank: int) -> int:
     raise AssertionError(f"the run has no worker {rank}")
 
 
-@pytest.mark.parametrize("method", by_cost(list(METHODS), "shmcaffe_h", quick="easgd"))
+@pytest.mark.parametrize("method", by_cost(METHODS, "shmcaffe_h", quick="easgd"))
 def test_a_run_keeps_a_checkpoint_when_asked_stops_with_one_and_goes_on(
     method: str, folder: Path, start_knltrain: Start
 ) -> None:

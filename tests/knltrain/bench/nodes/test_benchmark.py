@@ -27,6 +27,7 @@ from knltrain.launch.temporary_folder import PREFIX
 from knltrain.network.parameters import ParameterVector
 
 from ...hosts import hosts_or_skip
+from ...marks import by_cost
 
 ROOT = Path(__file__).parents[4]
 
@@ -171,11 +172,7 @@ def test_rounds_alternate_and_all_train_the_same_network(monkeypatch: pytest.Mon
 
 @pytest.mark.usefixtures("two_cores")
 @pytest.mark.parametrize(
-    "training",
-    [
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("gloo", "star")),
-        *(pytest.param(name, marks=pytest.mark.long) for name in ("one-host", "ddp-gloo")),
-    ],
+    "training", by_cost(["one-host", "gloo", "ddp-gloo", "star"], "gloo", "star")
 )
 def test_nothing_is_left_of_a_bench_that_is_stopped(tmp_path: Path, training: str) -> None:
     with hosts_or_skip(2):

@@ -17,6 +17,8 @@ from interleaving.segment_programs import (
     visits,
 )
 
+from ...marks import by_cost
+
 COLLECTIVE = {
     "barriers": meets(3),
     "exchange": exchanges(1),
@@ -37,16 +39,6 @@ OF_THREE = {
     "visit": visits(1, "first_come"),
     "visits in turn": visits(1, "round_robin"),
 }
-
-
-def costly(programs: dict[str, Any], *longest: str) -> list[Any]:
-    """Parameters of a slow test, of which these take minutes."""
-    return [
-        pytest.param(
-            program, marks=pytest.mark.long if name in longest else pytest.mark.slow, id=name
-        )
-        for name, program in programs.items()
-    ]
 
 
 @pytest.mark.parametrize("program", COLLECTIVE.values(), ids=COLLECTIVE)
@@ -106,9 +98,9 @@ def test_exchange_of_three_workers_of_which_two_are_held_up(on_segment: Any) -> 
     assert Exploration(on_segment(3, exchanges(1), 3), preemptions=2).run().ends >= 1
 
 
-@pytest.mark.parametrize("program", costly(OF_THREE, "sum", "barrier"))
-def test_three_workers_of_which_one_is_held_up_and_one_dies(on_segment: Any, program: Any) -> None:
-    scenario = on_segment(3, program, deaths=True)
+@pytest.mark.parametrize("name", by_cost(OF_THREE, "visit", "visits in turn"))
+def test_three_workers_of_which_one_is_held_up_and_one_dies(on_segment: Any, name: str) -> None:
+    scenario = on_segment(3, OF_THREE[name], deaths=True)
     assert Exploration(scenario, deaths=1, preemptions=1).run().ends >= 10
 
 

@@ -29,6 +29,7 @@ from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.networks import network_named
 
+from ...marks import by_cost
 from ..caffe.exported import filled, images_of
 from ..caffe.test_exporting import CHANNELS, EVERYTHING
 from .onnx_files import array, behind, file_of, node, onnx
@@ -74,13 +75,10 @@ def _check_round_trip(network: Network, folder: Path) -> Network:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param("lenet", marks=pytest.mark.slow),
-        pytest.param("resnet-18", marks=pytest.mark.slow),
-        pytest.param("mobilenet-v3-small", marks=pytest.mark.slow),
-        pytest.param("mobilenet-v2", marks=pytest.mark.long),
-        pytest.param("shufflenet-v2-0.5", marks=pytest.mark.long),
-    ],
+    by_cost(
+        ["lenet", "resnet-18", "mobilenet-v2", "mobilenet-v3-small", "shufflenet-v2-0.5"],
+        *("lenet", "resnet-18", "mobilenet-v3-small"),
+    ),
 )
 def test_networks_come_back_from_their_files(name: str, tmp_path: Path) -> None:
     network = network_named(name)

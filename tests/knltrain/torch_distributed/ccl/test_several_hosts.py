@@ -13,6 +13,7 @@ from knltrain.bench.nodes.hosts import Hosts
 from knltrain.communication.oneccl import installed
 
 from ...hosts import hosts_or_skip, run
+from ...marks import by_cost
 
 pytestmark = [
     pytest.mark.slow,
@@ -109,12 +110,7 @@ def test_host_that_is_cut_off_is_told_to_who_waits_for_it(three: Hosts, tmp_path
 
 
 @pytest.mark.parametrize(
-    "variable",
-    [
-        "FI_TCP_IFACE",
-        pytest.param("CCL_KVS_IFACE", marks=pytest.mark.long),
-        pytest.param("GLOO_SOCKET_IFNAME", marks=pytest.mark.long),
-    ],
+    "variable", by_cost(["FI_TCP_IFACE", "CCL_KVS_IFACE", "GLOO_SOCKET_IFNAME"], "FI_TCP_IFACE")
 )
 def test_loopback_is_refused_where_a_rank_is_on_another_host(
     three: Hosts, tmp_path: Path, variable: str
