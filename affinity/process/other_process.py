@@ -61,14 +61,15 @@ def session_members(leaders: Collection[int]) -> dict[int, list[int]]:
     return members
 
 
-def children() -> list[int]:
-    """The processes that this one, whichever of its threads, has started or adopted."""
-    lists = list(Path("/proc/self/task").glob("*/children"))
-    if lists:
-        return [int(pid) for file in lists for pid in file.read_text(encoding="ascii").split()]
+def children(pid: int | None = None) -> list[int]:
+    """The processes that one, by default this one, has started or adopted by any of its threads."""
+    pid = pid or os.getpid()
+    while lists := list(Path(f"/proc/{pid}/task").glob("*/children")):
+        # A thread that ends meanwhile leaves its children to another one: look again.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            return [int(child) for file in lists for child in file.read_text("ascii").split()]
     # A kernel without this list (CONFIG_PROC_CHILDREN).
-    own = os.getpid()
-    return [pid for pid, fields in _all_processes() if int(fields[_PARENT]) == own]
+    return [child for child, fields in _all_processes() if int(fields[_PARENT]) == pid]
 
 
 def _all_processes() -> Iterator[tuple[int, list[str]]]:

@@ -9,6 +9,8 @@ from typing import Protocol
 
 import pytest
 
+from affinity.process.other_process import children
+
 pytestmark = pytest.mark.usefixtures("two_cores")
 
 
@@ -123,8 +125,8 @@ def test_nothing_is_left_when_run_is_killed(start: Start) -> None:
 def test_nothing_is_left_when_the_keeper_of_the_ranks_is_killed(start: Start) -> None:
     process = _run(start, "setsid sleep 600 & sleep 600 & echo ready; wait")
     assert _lines(process, 2) == ["ready\n", "ready\n"]
-    keeper = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="ascii")
-    os.kill(int(keeper), signal.SIGKILL)
+    (keeper,) = children(process.pid)
+    os.kill(keeper, signal.SIGKILL)
     assert process.wait(timeout=60) == 137
     assert start.all_gone()
 
@@ -170,8 +172,8 @@ def test_reader_that_leaves_ends_tagged_ranks(start: Start) -> None:
 def test_run_answers_to_the_end_of_its_ranks_without_polling(start: Start) -> None:
     process = _run(start, "echo ready; exec sleep 600")
     assert _lines(process, 2) == ["ready\n", "ready\n"]
-    keeper = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="ascii")
-    status = Path(f"/proc/{int(keeper)}/status")
+    (keeper,) = children(process.pid)
+    status = Path(f"/proc/{keeper}/status")
     time.sleep(0.2)
     before = _switches(status)
     time.sleep(0.5)

@@ -3,12 +3,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from pathlib import Path
 from typing import Protocol
 
 import pytest
 
 from affinity.cli.subreaper import shell_status
+from affinity.process.other_process import children
 
 
 class Start(Protocol):
@@ -42,7 +42,8 @@ def _ready(process: subprocess.Popen[str]) -> None:
 
 
 def _child_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii"))
+    (child,) = children(pid)
+    return child
 
 
 def test_status_of_the_work_is_passed_on(start: Start) -> None:

@@ -77,6 +77,22 @@ def test_children_are_those_of_all_threads() -> None:
     assert it.pid not in children()
 
 
+def test_children_are_told_while_threads_come_and_go() -> None:
+    program = (
+        "import threading\n"
+        "print('ready', flush=True)\n"
+        "while True:\n"
+        "    threading.Thread(target=int).start()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            assert not any(children(process.pid) for _ in range(2000))
+        finally:
+            process.kill()
+
+
 def test_kernel_without_lists_of_children_tells_them_by_their_parent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -72,13 +72,9 @@ def test_each_process_that_compiles_may_run_on_all_cpus_though_openmp_places_thr
 ) -> None:
     program = """
 import os, sys
-from pathlib import Path
+from affinity.process.other_process import children
 from knltrain.assembly.kernels import compile_kernels
 from knltrain.config import RunConfig
-
-def children(pid):
-    return [int(c) for t in Path(f"/proc/{pid}/task").iterdir()
-            for c in (t / "children").read_text().split()]
 
 for told in compile_kernels(RunConfig.model_validate_json(sys.argv[1]), 16, 2):
     if told.done == 1:

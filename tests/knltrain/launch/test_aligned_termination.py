@@ -17,6 +17,7 @@ from safetensors import safe_open
 from knltrain.metrics import read_metrics
 
 from ..marks import by_cost
+from .worker_processes import workers_of
 
 pytestmark = pytest.mark.usefixtures("two_cores")
 
@@ -41,15 +42,6 @@ def _wait(process: subprocess.Popen[str], condition: Callable[[], bool]) -> None
         assert process.poll() is None, "the run ended early"
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.05)  # a look at a long log takes its time
-
-
-def _worker(process: subprocess.Popen[str], rank: int) -> int:
-    """Process id of a worker."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    for child in map(int, children):
-        if f"KNLTRAIN_RANK={rank}" in Path(f"/proc/{child}/environ").read_text().split("\0"):
-            return child
-    raise AssertionError(f"the run has no worker {rank}")
 
 
 def _steps(run: Path, rank: int) -> list[int]:
@@ -96,7 +88,7 @@ def test_a_run_ends_early_by_what_its_workers_have_done(
         "train", "run.toml", *settings, "--set", f"train.steps={total}", cwd=folder
     ) as process:
         _wait(process, lambda: bool(_steps(run, 1)))
-        slow = _worker(process, 1)
+        slow = workers_of(process)[1]
         os.kill(slow, signal.SIGSTOP)
         # The last step of the other is always in its log.
         enough = 1.5 * total if rule == "average" else total
@@ -132,9 +124,9 @@ def _own_steps(checkpoint: Path) -> list[int]:
 def _stopped_and_killed(process: subprocess.Popen[str], run: Path) -> None:
     """Stop worker 1 until worker 0 waits for it, let it go, and kill it after the checkpoint."""
     _wait(process, lambda: bool(_steps(run, 1)))
-    slow = _worker(process, 1)
+    slow = workers_of(process)[1]
     os.kill(slow, signal.SIGSTOP)
-    _wait(process, lambda: _sleeps_for_good(_worker(process, 0)))
+    _wait(process, lambda: _sleeps_for_good(workers_of(process)[0]))
     assert not any(run.glob("checkpoint-*"))
     os.kill(slow, signal.SIGCONT)
     _wait(process, lambda: any(run.glob("checkpoint-*")))
@@ -189,7 +181,7 @@ def test_a_run_whose_worker_dies_while_another_waits_for_it_ends_at_once(
         "train", "run.toml", *settings, "--set", "train.steps=4000", cwd=folder
     ) as process:
         _wait(process, lambda: bool(_steps(run, 1)))
-        slow = _worker(process, 1)
+        slow = workers_of(process)[1]
         os.kill(slow, signal.SIGSTOP)
         _wait(process, lambda: _steps(run, 0)[-1:] == [4000])
         os.kill(slow, signal.SIGKILL)

@@ -19,6 +19,8 @@ from safetensors.numpy import load_file
 from knltrain.communication.mpi.library import mpi_library
 from knltrain.errors import ConfigError
 
+from .worker_processes import workers_of
+
 Start = Callable[..., subprocess.Popen[str]]
 TREES = ("--set", "exchange.method=caffegpi")
 MORE = ("--set", "optimizer.weight_decay=0.001", "--set", "placement.pin=false")
@@ -111,10 +113,7 @@ def test_worker_that_is_killed_ends_the_run_with_its_name(
     while not (metrics.exists() and metrics.read_text().count("\n") > 3):
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.05)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    ranks = {pid: (Path("/proc") / pid / "environ").read_bytes() for pid in children}
-    (worker,) = (int(pid) for pid, found in ranks.items() if b"KNLTRAIN_RANK=1\0" in found)
-    os.kill(worker, signal.SIGKILL)
+    os.kill(workers_of(process)[1], signal.SIGKILL)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert re.search("worker 1 failed: it was killed by SIGKILL", err), err

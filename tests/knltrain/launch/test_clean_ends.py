@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from .worker_processes import workers_of
+
 pytestmark = pytest.mark.usefixtures("two_cores")
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -62,22 +64,11 @@ def _end(process: subprocess.Popen[str], action: Callable[[], None]) -> str:
     return err
 
 
-def _workers(process: subprocess.Popen[str]) -> dict[int, int]:
-    """Process ids of a run's workers by rank."""
-    found = {}
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    for child in map(int, children):
-        environment = Path(f"/proc/{child}/environ").read_text().split("\0")
-        values = dict(entry.split("=", 1) for entry in environment if "=" in entry)
-        found[int(values["KNLTRAIN_RANK"])] = child
-    return found
-
-
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_a_stopped_run_says_how_to_go_on(
     running: subprocess.Popen[str], number: signal.Signals, code: int
 ) -> None:
-    assert sorted(_workers(running)) == [0, 1]
+    assert sorted(workers_of(running)) == [0, 1]
     err = _end(running, lambda: running.send_signal(number))
     assert running.returncode == code
     assert err.startswith(f"error: the run was stopped by {number.name} at step ")
@@ -86,7 +77,7 @@ def test_a_stopped_run_says_how_to_go_on(
 
 
 def test_a_killed_worker_is_named_with_the_cause(running: subprocess.Popen[str]) -> None:
-    victim = _workers(running)[1]
+    victim = workers_of(running)[1]
     err = _end(running, lambda: os.kill(victim, signal.SIGKILL))
     assert running.returncode == 1
     assert err.startswith(
@@ -103,7 +94,7 @@ def test_what_the_mpi_library_of_a_killed_worker_leaves_in_memory_is_removed(
 ) -> None:
     descriptor, left = tempfile.mkstemp(prefix="Intel_MPI_", dir="/dev/shm")
     os.close(descriptor)
-    os.kill(_workers(running)[1], signal.SIGKILL)
+    os.kill(workers_of(running)[1], signal.SIGKILL)
     _, err = running.communicate(timeout=120)
     assert "worker 1 failed: it was killed by SIGKILL" in err
     assert not Path(left).exists()
@@ -111,7 +102,7 @@ def test_what_the_mpi_library_of_a_killed_worker_leaves_in_memory_is_removed(
 
 @pytest.mark.slow
 def test_workers_die_with_their_parent(running: subprocess.Popen[str]) -> None:
-    workers = _workers(running)
+    workers = workers_of(running)
     assert len(workers) == 2
     running.kill()
     running.communicate(timeout=120)

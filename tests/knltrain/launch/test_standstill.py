@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -13,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from .worker_processes import workers_of
 
 pytestmark = pytest.mark.usefixtures("two_cores")
 
@@ -51,17 +52,6 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def workers(process: subprocess.Popen[str]) -> dict[int, int]:
-    """Process ids of a run's workers by rank."""
-    found = {}
-    for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
-        environment = Path(f"/proc/{child}/environ").read_bytes()
-        rank = re.search(rb"KNLTRAIN_RANK=(\d+)", environment)
-        assert rank is not None
-        found[int(rank[1])] = int(child)
-    return found
-
-
 def again(method: str) -> object:
     return pytest.param(method, marks=pytest.mark.slow)
 
@@ -86,7 +76,7 @@ def test_stopped_worker_ends_the_run_and_is_named(
     """Also where the others would not miss it for long."""
     chosen = f"exchange.method={method}"
     with under_way(tmp_path, start_knltrain, run_toml, chosen) as process:
-        stopped = workers(process)[1]
+        stopped = workers_of(process)[1]
         os.kill(stopped, signal.SIGSTOP)
         _, err = process.communicate(timeout=120)
     assert process.returncode == 1
@@ -109,7 +99,7 @@ def test_run_that_is_suspended_as_a_whole_goes_on(
     tmp_path: Path, start_knltrain: Start, run_toml: str, with_parent: bool
 ) -> None:
     with under_way(tmp_path, start_knltrain, run_toml) as process:
-        all_of_it = [*([process.pid] if with_parent else []), *workers(process).values()]
+        all_of_it = [*([process.pid] if with_parent else []), *workers_of(process).values()]
         for pid in all_of_it:
             os.kill(pid, signal.SIGSTOP)
         time.sleep(LONGER_SECONDS)

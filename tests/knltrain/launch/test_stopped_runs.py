@@ -21,6 +21,7 @@ from safetensors.numpy import load_file
 from knltrain.config.methods import METHODS
 
 from ..marks import by_cost
+from .worker_processes import workers_of
 
 pytestmark = pytest.mark.usefixtures("two_cores")
 
@@ -107,14 +108,6 @@ def _finish(process: subprocess.Popen[str]) -> None:
     assert (process.returncode, err) == (0, "")
 
 
-def _worker(process: subprocess.Popen[str], rank: int) -> int:
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    for child in map(int, children):
-        if f"KNLTRAIN_RANK={rank}" in Path(f"/proc/{child}/environ").read_text().split("\0"):
-            return child
-    raise AssertionError(f"the run has no worker {rank}")
-
-
 @pytest.mark.parametrize("method", by_cost(METHODS, "shmcaffe_h", quick="easgd"))
 def test_a_run_keeps_a_checkpoint_when_asked_stops_with_one_and_goes_on(
     method: str, folder: Path, start_knltrain: Start
@@ -172,7 +165,7 @@ def test_workers_of_different_speed_stop_as_far_as_they_are(
     words = ("train", "run.toml", *_by("hogwild_easgd"), *ENDLESS, *NO_OTHERS)
     with _ended(start_knltrain(*words, cwd=folder)) as process:
         _await_steps(process, run, 1)
-        slow = _worker(process, 1)
+        slow = workers_of(process)[1]
         os.kill(slow, signal.SIGSTOP)
         _await_steps(process, run, 6)
         process.send_signal(signal.SIGTERM)
@@ -195,7 +188,7 @@ def test_signals_to_all_processes_of_a_run_reach_the_parent_alone(
     words = ("train", "run.toml", *ENDLESS, *NO_OTHERS)
     with _ended(start_knltrain(*words, cwd=folder)) as process:
         _await_steps(process, run)
-        workers = [_worker(process, rank) for rank in range(2)]
+        workers = [workers_of(process)[rank] for rank in range(2)]
         for number in (signal.SIGHUP, signal.SIGUSR2, signal.SIGINT, signal.SIGCONT):
             for worker in workers:
                 os.kill(worker, number)
@@ -213,7 +206,7 @@ def test_second_signal_ends_a_run_that_does_not_get_to_its_checkpoint(
     words = ("train", "run.toml", *ENDLESS, *NO_OTHERS)
     with _ended(start_knltrain(*words, cwd=folder)) as process:
         _await_steps(process, run)
-        os.kill(_worker(process, 1), signal.SIGSTOP)
+        os.kill(workers_of(process)[1], signal.SIGSTOP)
         process.send_signal(signal.SIGTERM)
         assert process.stdout is not None
         while "SIGTERM: the run stops after a step" not in process.stdout.readline():
@@ -236,7 +229,7 @@ def test_run_that_does_not_get_to_its_checkpoint_in_time_is_ended(
     words = ("train", "run.toml", *ENDLESS, *NO_OTHERS, *grace)
     with _ended(start_knltrain(*words, cwd=folder)) as process:
         _await_steps(process, run)
-        stopped = _worker(process, 0)
+        stopped = workers_of(process)[0]
         os.kill(stopped, signal.SIGSTOP)
         process.send_signal(signal.SIGUSR1)
         _, err = process.communicate(timeout=60)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from affinity.process.other_process import children
 from knltrain.errors import RunFolderError
 from knltrain.launch.temporary_folder import temporary_folder
 
@@ -156,18 +157,18 @@ def _there(temporary_files: Path, moment: str) -> bool:
 
 def _holders_of_the_folder(maker: int) -> int:
     """How many children of its maker hold the pipe that the remover waits at."""
-    children = Path(f"/proc/{maker}/task/{maker}/children").read_text().split()
-    removers = [pid for pid in children if b"temporary_folder" in _command(pid)]
+    found = children(maker)
+    removers = [pid for pid in found if b"temporary_folder" in _command(pid)]
     [pipe] = {Path(f"/proc/{pid}/fd/0").readlink() for pid in removers}
-    holders = [pid for pid in children if pipe in _open_files(pid)]
+    holders = [pid for pid in found if pipe in _open_files(pid)]
     return len(set(holders) - set(removers))
 
 
-def _command(pid: str) -> bytes:
+def _command(pid: int) -> bytes:
     return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-def _open_files(pid: str) -> set[Path]:
+def _open_files(pid: int) -> set[Path]:
     found = set()
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):  # closed meanwhile

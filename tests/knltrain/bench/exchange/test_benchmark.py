@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from affinity.process.other_process import children
 from knltrain.bench.exchange import benchmark, turns
 from knltrain.bench.exchange.benchmark import run_exchange_benchmark
 from knltrain.bench.exchange.table import format_table
@@ -159,11 +160,6 @@ def test_a_benchmark_that_is_stopped_leaves_nothing(number, said, tmp_path):
         time.sleep(0.01)
     assert [command_of(pid) for pid in pids if command_of(pid)] == []
     assert list(tmp_path.iterdir()) == []
-
-
-def children(pid):
-    tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for task in tasks for child in task.read_text().split()]
 
 
 def command_of(pid):

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,11 @@ def threads(found: NodeCollective) -> None:
     """Cpus and class of scheduling of every thread that came with the collective."""
     found.all_reduce(np.ones(1000, np.float32))
     came = [each["id"] for each in thread_bindings() if each["id"] not in BEFORE]
-    tell([[sorted(os.sched_getaffinity(each)), os.sched_getscheduler(each)] for each in came])
+    told = []
+    for thread in came:
+        with suppress(ProcessLookupError):  # oneCCL's threads for setting up may end meanwhile
+            told.append([sorted(os.sched_getaffinity(thread)), os.sched_getscheduler(thread)])
+    tell(told)
 
 
 def _made(

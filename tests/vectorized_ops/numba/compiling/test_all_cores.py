@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from affinity.process.other_process import children
+
 ROOT = Path(__file__).parents[4]
 KERNELS = """
 import os, sys, time
@@ -98,8 +100,8 @@ def test_forks_end_with_the_process_that_they_work_for(tmp_path: Path) -> None:
     process = start(BE_KILLED, tmp_path, pause=30.0)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
-    children, deadline = Path(f"/proc/{process.pid}/task/{process.pid}/children"), time.time() + 60
-    while len(forks := children.read_text().split()) < 2 and time.time() < deadline:
+    deadline = time.time() + 60
+    while len(forks := children(process.pid)) < 2 and time.time() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.communicate()
@@ -109,7 +111,7 @@ def test_forks_end_with_the_process_that_they_work_for(tmp_path: Path) -> None:
     assert not any(map(_lives, forks))
 
 
-def _lives(pid: str) -> bool:
+def _lives(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
