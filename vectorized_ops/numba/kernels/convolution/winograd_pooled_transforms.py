@@ -11,7 +11,6 @@ Strides, indices and offsets count elements. Bounds are the caller's responsibil
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -25,26 +24,28 @@ OUTPUTS, TAPS = 4, 5
 TRANSFORM = winograd_transform(OUTPUTS, TAPS)
 POINTS = TRANSFORM.points
 
+Row = Sequence[float]
+
 _FIRST_TAPS = (*range(0, TAPS**2 - LANES, LANES), TAPS**2 - LANES)
 """Where whole vectors of a kernel's taps begin; the last overlaps the one before it."""
 
 
-def _sum(lanes: Lanes, terms: Sequence[tuple[Fraction, Value]]) -> Value:
+def _sum(lanes: Lanes, terms: Sequence[tuple[float, Value]]) -> Value:
     """Emit the sum of coefficient * value; coefficients 1 and -1 cost no multiplication."""
     ordered = sorted(terms, key=lambda term: (abs(term[0]) != 1, term[0] < 0))
     coefficient, value = ordered[0]
-    total = value if coefficient == 1 else lanes.multiply(value, lanes.constant(float(coefficient)))
+    total = value if coefficient == 1 else lanes.multiply(value, lanes.constant(coefficient))
     for coefficient, value in ordered[1:]:
         if coefficient == 1:
             total = lanes.add(total, value)
         elif coefficient == -1:
             total = lanes.subtract(total, value)
         else:
-            total = lanes.fma(value, lanes.constant(float(coefficient)), total)
+            total = lanes.fma(value, lanes.constant(coefficient), total)
     return total
 
 
-def _opposite(left: Sequence[Fraction], right: Sequence[Fraction]) -> bool:
+def _opposite(left: Row, right: Row) -> bool:
     """Tell whether two rows are equal up to signs, with some signs equal and some not."""
     same = all(abs(a) == abs(b) for a, b in zip(left, right, strict=True))
     signs = {a == b for a, b in zip(left, right, strict=True) if a}
@@ -52,18 +53,18 @@ def _opposite(left: Sequence[Fraction], right: Sequence[Fraction]) -> bool:
 
 
 def _fold_columns(
-    lanes: Lanes, matrix: Matrix, values: Sequence[Value]
-) -> list[tuple[Sequence[Fraction], Value]]:
+    lanes: Lanes, matrix: Sequence[Row], values: Sequence[Value]
+) -> list[tuple[Row, Value]]:
     """Replace inputs x, y with columns equal up to signs by x + y and x - y."""
-    columns = transposed(matrix)
-    folded: list[tuple[Sequence[Fraction], Value]] = []
+    columns = list(zip(*matrix, strict=True))
+    folded: list[tuple[Row, Value]] = []
     number = 0
     while number < len(columns):
         left = columns[number]
         if number + 1 < len(columns) and _opposite(left, columns[number + 1]):
             right = columns[number + 1]
-            agree = [a if a == b else Fraction(0) for a, b in zip(left, right, strict=True)]
-            differ = [a if a != b else Fraction(0) for a, b in zip(left, right, strict=True)]
+            agree = [a if a == b else 0.0 for a, b in zip(left, right, strict=True)]
+            differ = [a if a != b else 0.0 for a, b in zip(left, right, strict=True)]
             folded.append((agree, lanes.add(values[number], values[number + 1])))
             folded.append((differ, lanes.subtract(values[number], values[number + 1])))
             number += 2
@@ -73,10 +74,10 @@ def _fold_columns(
     return folded
 
 
-def linear_map(lanes: Lanes, matrix: Matrix, values: Sequence[Value]) -> list[Value]:
+def linear_map(lanes: Lanes, matrix: Sequence[Row], values: Sequence[Value]) -> list[Value]:
     """Emit matrix @ values (values: one vector per column)."""
     paired = any(_opposite(a, b) for a, b in pairwise(matrix))
-    columns = zip(transposed(matrix), values, strict=True)
+    columns = zip(zip(*matrix, strict=True), values, strict=True)
     folded = list(columns) if paired else _fold_columns(lanes, matrix, values)
     results: list[Value] = []
     while len(results) < len(matrix):
@@ -100,11 +101,17 @@ def square_map(
 
     `across` is `matrix` too unless it is given.
     """
-    across = matrix if across is None else across
-    height, width = len(matrix[0]), len(across[0])
-    columns = [linear_map(lanes, matrix, [load(i, j) for i in range(height)]) for j in range(width)]
+    down = _as_floats(matrix)
+    to_right = down if across is None else _as_floats(across)
+    height, width = len(down[0]), len(to_right[0])
+    columns = [linear_map(lanes, down, [load(i, j) for i in range(height)]) for j in range(width)]
     rows = zip(*columns, strict=True)
-    return [linear_map(lanes, across, row) for row in rows]
+    return [linear_map(lanes, to_right, row) for row in rows]
+
+
+def _as_floats(matrix: Matrix) -> list[Row]:
+    """Return the entries as they are compiled: they are compared often, fractions slowly."""
+    return [tuple(map(float, row)) for row in matrix]
 
 
 def store_points(
