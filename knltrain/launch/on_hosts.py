@@ -21,7 +21,7 @@ from affinity import allowed_cpus, pinned_command
 from knltrain.cluster.job_secret import AT_STDIN, COMES_IN, new_secret
 from knltrain.cluster.task import own_variables
 from knltrain.errors import SIGNALLED, ConfigError, KnltrainError, RunAborted
-from knltrain.launch.signals import STOPPING, Echoes, SignalPipe, signal_name
+from knltrain.launch.signals import ENDING, STOPPING, Echoes, SignalPipe, signal_name
 from knltrain.launch.spoken_line import SpokenLine
 
 VIA: Final = "ssh -tt -o BatchMode=yes -o ConnectTimeout=20 -o LogLevel=ERROR {host}"
@@ -29,9 +29,6 @@ VIA: Final = "ssh -tt -o BatchMode=yes -o ConnectTimeout=20 -o LogLevel=ERROR {h
 
 _OF_SSH_ITSELF: Final = 255
 """ssh's status for its own failures; knltrain never exits with it."""
-
-_ENDING: Final = (signal.SIGINT, signal.SIGHUP)
-"""Signals that end a run at once; others may ask it for a checkpoint first."""
 
 GRACE_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.1
@@ -178,7 +175,7 @@ def _watch(
             pass_on(number)
             if number in STOPPING:
                 stopped_by = number
-            if number in _ENDING:
+            if number in ENDING:
                 until_seconds = time.monotonic() + GRACE_SECONDS
         alive = [task for task in tasks if task.status is None]
         failed = next((task.status for task in tasks if task.status), 0)
@@ -197,7 +194,7 @@ def _signal(tasks: Sequence[_TaskOnHost], number: signal.Signals) -> None:
 
 def _pass_on(tasks: Sequence[_TaskOnHost], via: str, job: str, number: signal.Signals) -> None:
     """Send a signal to what runs on hosts, by connections of its own, or by ending those."""
-    if number in _ENDING:
+    if number in ENDING:
         _signal(tasks, number)
         return
     words = ["-m", "knltrain.launch.pass_on", job, str(int(number))]

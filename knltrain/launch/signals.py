@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Final, TypeAlias, final
@@ -18,6 +18,9 @@ Handler: TypeAlias = Callable[[int, FrameType | None], None]
 
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that ask a run to end."""
+
+ENDING: Final = (signal.SIGINT, signal.SIGHUP)
+"""Signals that end a run at once; others may ask it for a checkpoint first."""
 
 ASKING: Final = (signal.SIGUSR1, signal.SIGUSR2)
 """Signals by which schedulers and users ask a run for something else, as it is configured."""
@@ -110,12 +113,12 @@ def _wake(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def signals_raise() -> Iterator[None]:
-    """While entered, SIGINT, SIGTERM and SIGHUP raise RunAborted, so that resources are closed.
+def signals_raise(numbers: Collection[signal.Signals] = STOPPING) -> Iterator[None]:
+    """While entered, these signals raise RunAborted, so that resources are closed.
 
     A SIGHUP that was already ignored stays ignored (`nohup`). Main thread only.
     """
-    with _handled(dict.fromkeys(STOPPING, _stop)):
+    with _handled(dict.fromkeys(numbers, _stop)):
         yield
 
 

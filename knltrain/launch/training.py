@@ -47,7 +47,7 @@ from knltrain.launch.run_folder import (
     write_preprocessing,
 )
 from knltrain.launch.shared_memory import Shared, shared_by_workers
-from knltrain.launch.signals import SignalPipe, check_main_thread
+from knltrain.launch.signals import ENDING, SignalPipe, check_main_thread, signals_raise
 from knltrain.launch.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -115,7 +115,8 @@ def train(config: RunConfig, kept_fds: Sequence[int] = (), *, follow: Follow | N
             folder = _carry_out(
                 part, folder, job_peers, memory, kept_fds, heeding, display, resume=False
             )
-            data.await_others()
+            with signals_raise(ENDING):
+                data.await_others()
             return folder
 
 
@@ -173,7 +174,8 @@ def resume(
             forget_places(run_folder)
         folder = run_folder if part.node_share.leads else None
         folder = _carry_out(part, folder, job_peers, memory, (), heeding, display, resume=True)
-        data.await_others()
+        with signals_raise(ENDING):
+            data.await_others()
         return folder
 
 

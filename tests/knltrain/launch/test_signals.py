@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from knltrain.errors import RunAborted
-from knltrain.launch.signals import STOPPING, SignalPipe, signal_name, signals_raise
+from knltrain.launch.signals import ENDING, STOPPING, SignalPipe, signal_name, signals_raise
 
 
 def _readable(pipe: SignalPipe) -> bool:
@@ -66,3 +66,16 @@ def test_a_signal_raises_what_it_ends_with_and_only_within(number: signal.Signal
         os.kill(os.getpid(), number)
     assert caught.value.exit_code == 128 + number
     assert signal.getsignal(number) == before
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_while_a_run_awaits_others_only_those_raise_that_end_it_at_once(
+    number: signal.Signals,
+) -> None:
+    with SignalPipe() as signals:
+        with signals_raise(ENDING):
+            os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(RunAborted, match=number.name), signals_raise(ENDING):
+            os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)
+        assert signals.arrived() == [signal.SIGTERM, number, number]
