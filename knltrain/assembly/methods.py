@@ -35,6 +35,7 @@ def strategy_of(config: RunConfig) -> type[Strategy]:
 def _on_one_level(context: MethodContext, facts: MethodFacts, period: int) -> Method:
     from knltrain.exchange.strategies.method import Method
     from knltrain.exchange.strategies.strategy import strategy_named
+    from knltrain.network.layer_slices import statistic_parts
 
     chosen, strategy = context.exchange, strategy_named(facts.strategy)
     rule = RULES[facts.rule](context)
@@ -48,6 +49,7 @@ def _on_one_level(context: MethodContext, facts: MethodFacts, period: int) -> Me
         schedule="synchronous" if facts.schedule == "never" else facts.schedule,
         after=strategy.after or rule.after,
         every_step_until=chosen.synchronous_steps or 0,
+        statistics=statistic_parts(context.network),
         **strategy.own_settings(chosen, context.network),
     )
 

@@ -10,11 +10,11 @@ from knltrain.assembly.resolve import moving_rate_of
 from knltrain.config import RunConfig
 from knltrain.config.exchange_table import ExchangeConfig
 from knltrain.errors import ConfigError
-from knltrain.network.network import Network
 
 if TYPE_CHECKING:
     from knltrain.assembly.factories import Kernels
-    from knltrain.exchange.rules.rule import ExchangeRule
+    from knltrain.exchange.rules.rule import ExchangeRule, SynchronousRule
+    from knltrain.network.layer_slices import PackedLayers
 
 Value = TypeVar("Value")
 
@@ -28,7 +28,7 @@ class MethodContext:
 
     config: RunConfig
     workers: int
-    network: Network
+    network: PackedLayers
     kernels: Kernels
     learning_rate: Callable[[int], float]
 
@@ -73,7 +73,7 @@ def averaged_sgd(context: MethodContext) -> ExchangeRule:
     return averaged_downpour(context)
 
 
-def model_mean(context: MethodContext) -> ExchangeRule:
+def model_mean(context: MethodContext) -> SynchronousRule:
     """Workers replace their parameters by the mean."""
     from knltrain.exchange.rules.averaging import ModelAveraging
 
@@ -101,7 +101,8 @@ def slow_momentum(context: MethodContext) -> ExchangeRule:
     chosen = context.exchange
     rate, momentum = _given(chosen.center_learning_rate), _given(chosen.center_momentum)
     optimizer = outer_step.slow_momentum(rate, momentum, context.learning_rate)
-    return outer_step.OuterStep(context.workers, optimizer, context.kernels.outer_step)
+    kernel = context.kernels.outer_step
+    return outer_step.OuterStep(context.workers, optimizer, kernel, model_mean(context))
 
 
 def outer_descent(context: MethodContext) -> ExchangeRule:
@@ -114,7 +115,8 @@ def outer_descent(context: MethodContext) -> ExchangeRule:
         chosen.center_momentum or 0.0,
         bool(chosen.center_nesterov),
     )
-    return outer_step.OuterStep(context.workers, optimizer, context.kernels.outer_step)
+    kernel = context.kernels.outer_step
+    return outer_step.OuterStep(context.workers, optimizer, kernel, model_mean(context))
 
 
 RULES: dict[str, Callable[[MethodContext], ExchangeRule]] = {

@@ -4,19 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby, pairwise
+from typing import Protocol
 
 from knltrain.errors import ConfigError
-from knltrain.network.network import Network
 
 
-def layer_parts(network: Network) -> tuple[slice, ...]:
+class PackedParameter(Protocol):
+    """A parameter in a packed vector; its name is that of its layer, a dot and its own."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def offset(self) -> int:
+        """Its first element."""
+
+    @property
+    def is_statistic(self) -> bool:
+        """Whether it is a running statistic."""
+
+
+class PackedLayers(Protocol):
+    """What lies in a packed vector of `packed_size` elements, such as a network."""
+
+    @property
+    def name(self) -> str:
+        """Its name, for messages."""
+
+    @property
+    def parameters(self) -> Sequence[PackedParameter]:
+        """All parameters, in the order of the vector."""
+
+    @property
+    def packed_size(self) -> int:
+        """The length of the vector."""
+
+
+def layer_parts(network: PackedLayers) -> tuple[slice, ...]:
     """The elements of each layer that has parameters; together they are the whole vector."""
     by_layer = groupby(network.parameters, key=lambda each: each.name.rpartition(".")[0])
     begins = [next(parameters).offset for _, parameters in by_layer]
     return tuple(slice(*ends) for ends in pairwise([*begins, network.packed_size]))
 
 
-def layer_sizes(network: Network) -> tuple[tuple[str, int], ...]:
+def statistic_parts(network: PackedLayers) -> tuple[slice, ...]:
+    """The elements of running statistics; those that follow each other are one part."""
+    found: list[slice] = []
+    ends = [*(each.offset for each in network.parameters), network.packed_size][1:]
+    for each, end in zip(network.parameters, ends, strict=True):
+        if each.is_statistic:
+            begin = found.pop().start if found and found[-1].stop == each.offset else each.offset
+            found.append(slice(begin, end))
+    return tuple(found)
+
+
+def layer_sizes(network: PackedLayers) -> tuple[tuple[str, int], ...]:
     """Name and number of elements of each layer that has parameters, as `layer_parts` cuts them."""
     names = dict.fromkeys(each.name.rpartition(".")[0] for each in network.parameters)
     sizes = (part.stop - part.start for part in layer_parts(network))
@@ -37,7 +80,7 @@ def of_least_size(parts: Sequence[slice], floats: int) -> tuple[slice, ...]:
     return tuple(reversed(found))
 
 
-def fragments(network: Network, count: int) -> tuple[slice, ...]:
+def fragments(network: PackedLayers, count: int) -> tuple[slice, ...]:
     """Cut the vector into ``count`` parts of whole layers, as even as layers allow.
 
     Each has at least one layer. Raises ConfigError where there are fewer layers than that.

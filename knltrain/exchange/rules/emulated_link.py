@@ -51,6 +51,7 @@ class SlowLink(SynchronousRule):
         self.follows = rule.follows
         self.takes_back = rule.takes_back
         self.remembers = rule.remembers
+        self.of_statistics = rule.of_statistics
         self._rule = rule
         self._link = link
         self._workers = workers

@@ -11,6 +11,7 @@ import numpy as np
 from knltrain.errors import ConfigError
 from knltrain.exchange.rules.averaging import DifferenceRule
 from knltrain.exchange.rules.center_momentum import check_center_momentum
+from knltrain.exchange.rules.rule import SynchronousRule
 from knltrain.vectors import FloatArray
 
 
@@ -87,13 +88,20 @@ class OuterStep(DifferenceRule):
     """Move the center by an optimizer of its own, and set every local to it.
 
     The optimizer's gradient is center − mean of the locals. With learning rate 1 and no momentum
-    this is model averaging.
+    this is model averaging, which is what running statistics are exchanged by.
     """
 
     center_vectors = 2
 
-    def __init__(self, workers: int, optimizer: OuterOptimizer, kernel: OuterKernel) -> None:
+    def __init__(
+        self,
+        workers: int,
+        optimizer: OuterOptimizer,
+        kernel: OuterKernel,
+        of_statistics: SynchronousRule | None = None,
+    ) -> None:
         super().__init__(workers)
+        self.of_statistics = of_statistics
         self._optimizer = optimizer
         self._kernel = kernel
         self._now = optimizer(0)

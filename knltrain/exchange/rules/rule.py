@@ -97,6 +97,12 @@ class ExchangeRule(ABC):
 class SynchronousRule(ExchangeRule):
     """A rule that can also exchange all workers at once, in one pass over the vectors."""
 
+    of_statistics: SynchronousRule | None = None
+    """The rule of running statistics instead, where this one may move the center past the workers.
+
+    A variance that is moved so may become negative.
+    """
+
     @abstractmethod
     def synchronise(self, locals_: FloatArray, center: FloatArray, kept: FloatArray) -> None:
         """Do one whole exchange of all workers; row r of ``locals_`` (P, n) is rank r's local.

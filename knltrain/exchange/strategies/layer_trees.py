@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from knltrain.config.exchange_table import ExchangeConfig
     from knltrain.exchange.transports.team import TeamFactory
     from knltrain.exchange.transports.tree_team import TreeTeam
-    from knltrain.network.network import Network
+    from knltrain.network.layer_slices import PackedLayers
 
 
 @final
@@ -75,7 +75,7 @@ class LayerTreeStrategy(Strategy):
         return teams.along_trees()
 
     @classmethod
-    def own_settings(cls, chosen: ExchangeConfig, network: Network) -> OwnSettings:  # noqa: ARG003
+    def own_settings(cls, chosen: ExchangeConfig, network: PackedLayers) -> OwnSettings:  # noqa: ARG003
         """Return the layers: each is exchanged by itself, however the vectors are packed."""
         return {"layers": layer_sizes(network)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypedDict
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from knltrain.config.exchange_table import ExchangeConfig
     from knltrain.exchange.strategies.stream import Stream
     from knltrain.exchange.transports.team import Team, TeamFactory
-    from knltrain.network.network import Network
+    from knltrain.network.layer_slices import PackedLayers
 
 Schedule: TypeAlias = Literal["synchronous"] | Order
 """All workers at once, or each worker alone in one of the orders of `VisitedCenter.visit`."""
@@ -64,7 +65,7 @@ class StrategyTraits:
     """Whether all workers are ranks of one MPI job, which allocates their vectors."""
 
     @classmethod
-    def own_settings(cls, chosen: ExchangeConfig, network: Network) -> OwnSettings:
+    def own_settings(cls, chosen: ExchangeConfig, network: PackedLayers) -> OwnSettings:
         """Return the fields of a method that this strategy derives from the configuration."""
         if chosen.packing == "packed":
             return {}
@@ -136,6 +137,7 @@ class Method:
       and the local has not moved yet, so gradient and pull are both taken at W_t (EASGD). At "step"
       the local has moved; needed by workers that push their progress (SEASGD).
     - ``parts``: exchanged one after another: the whole vector, or the parameters of each layer.
+    - ``statistics``: where running statistics lie, in order; the rule may have another for them.
     - ``stream``, ``layers``, ``levels``: settings of some strategies: fragments; (name, parameters)
       of each layer in the order of the forward pass; the methods of two levels, where the outer one
       sets the period.
@@ -154,6 +156,7 @@ class Method:
     layers: tuple[tuple[str, int], ...] = ()
     stream: Stream | None = None
     levels: Levels | None = None
+    statistics: tuple[slice, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.comes_alone and not isinstance(self.rule, SynchronousRule):
@@ -179,6 +182,25 @@ class Method:
     def moves(self) -> Literal["parameters", "gradient"]:
         """What a transport's local is: the worker's parameters, or its gradient."""
         return self.rule.moves
+
+    def pieces(self, part: slice) -> tuple[tuple[SynchronousRule, slice], ...]:
+        """Cut a part of the vectors so that each piece has one rule, of all workers at once."""
+        rule = self.rule
+        assert isinstance(rule, SynchronousRule)
+        if rule.of_statistics is None:
+            return ((rule, part),)
+        found: list[tuple[SynchronousRule, slice]] = []
+        begin, end = part.start or 0, math.inf if part.stop is None else part.stop
+        for statistics in self.statistics:
+            first, last = max(statistics.start, begin), min(statistics.stop, end)
+            if first < last:
+                if begin < first:
+                    found.append((rule, slice(begin, first)))
+                found.append((rule.of_statistics, slice(first, last)))
+                begin = last
+        if begin < end:
+            found.append((rule, slice(begin, part.stop)))
+        return tuple(found)
 
     @property
     def comes_alone(self) -> bool:

@@ -14,7 +14,7 @@ from knltrain.network.layer_slices import layer_parts, of_least_size
 
 if TYPE_CHECKING:
     from knltrain.config.exchange_table import ExchangeConfig
-    from knltrain.network.network import Network
+    from knltrain.network.layer_slices import PackedLayers
 
 PART_FLOATS = 2**20
 """Smaller layers are exchanged with those done before them: each exchange has a fixed cost."""
@@ -104,7 +104,7 @@ class LayerwiseStrategy(BackgroundStrategy):
     takes_parts = True
 
     @classmethod
-    def own_settings(cls, chosen: ExchangeConfig, network: Network) -> OwnSettings:
+    def own_settings(cls, chosen: ExchangeConfig, network: PackedLayers) -> OwnSettings:
         """Return the parts: each layer, or small layers together with those done before them."""
         parts = layer_parts(network)
         return {

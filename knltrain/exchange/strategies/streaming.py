@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -17,7 +18,7 @@ from knltrain.vectors import FloatArray
 if TYPE_CHECKING:
     from knltrain.config import RunConfig
     from knltrain.config.exchange_table import ExchangeConfig
-    from knltrain.network.network import Network
+    from knltrain.network.layer_slices import PackedLayers
 
 
 @final
@@ -30,7 +31,7 @@ class StreamingStrategy(BackgroundStrategy):
     """
 
     @classmethod
-    def own_settings(cls, chosen: ExchangeConfig, network: Network) -> OwnSettings:
+    def own_settings(cls, chosen: ExchangeConfig, network: PackedLayers) -> OwnSettings:
         """Return the fragments of the configuration."""
         count, delay, mixing = chosen.fragments, chosen.delay_steps, chosen.mixing
         assert count is not None  # RunConfig has filled them in
@@ -86,9 +87,9 @@ class StreamingStrategy(BackgroundStrategy):
         self._await_exchange()
         np.copyto(self.transport.spare[fragment], self.transport.local[fragment])
         self._rule.prepare(step)
-        self._background.begin(
-            lambda: self.transport.exchange_beside(self._rule, fragment, of_locals=False)
-        )
+        for rule, piece in self.method.pieces(fragment):
+            exchange = partial(self.transport.exchange_beside, rule, piece, of_locals=False)
+            self._background.begin(exchange)
 
     def _mix(self, fragment: slice) -> None:
         self._await_exchange()

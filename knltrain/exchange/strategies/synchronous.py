@@ -44,7 +44,8 @@ class SynchronousStrategy(CollectiveStrategy):
         """Exchange with all workers at once, all parts of the vectors one after another."""
         self._rule.prepare(step)
         for part in self.method.parts:
-            self.transport.exchange(self._rule, part)
+            for rule, piece in self.method.pieces(part):
+                self.transport.exchange(rule, piece)
 
 
 @final

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from knltrain.assembly import build_method
+from knltrain.assembly import build_method, build_network
 from knltrain.assembly.factories import reference_kernels
 from knltrain.assembly.methods import doubts_about, groups_of, strategy_of
 from knltrain.assembly.rules import MethodContext
@@ -14,6 +15,9 @@ from knltrain.exchange.rules.downpour import Downpour
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.rules.emulated_link import Link, SlowLink
 from knltrain.exchange.strategies.asynchronous import OverlappedPushStrategy
+from knltrain.exchange.strategies.strategy import strategy_in
+from knltrain.exchange.transports.loopback import Loopback
+from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.lenet import lenet
 
 
@@ -126,3 +130,24 @@ def test_slow_momentum_takes_the_learning_rate_of_the_step(config):
     rule.prepare(3)
     assert rule._now.velocity_rate == pytest.approx(3.1)
     assert rule._now.gain == pytest.approx(1 / 3.1)
+
+
+@pytest.mark.parametrize("name", ["slowmo", "diloco", "streaming_diloco"])
+def test_outer_momentum_does_not_move_running_statistics_beyond_the_workers(config, name):
+    """A variance that went from 1 to 0.1 would be carried on to -0.2, and outputs be NaN."""
+    chosen = config(exchange__method=name, network__name="resnet-20")
+    method, network = build_method(chosen, 1), build_network(chosen)
+    strategy = method.strategy
+    vectors = method.rule.center_vectors
+    part = strategy_in(method, Loopback(network.packed_size, vectors, strategy.needs_spares))
+    part.start_from(np.ones(network.packed_size, np.float32))
+    part.parameters[:] = 0.1
+    part.exchange(0)
+    part.settle()
+    found = ParameterVector(network, part.model.copy()).views
+    for spec in network.parameters:
+        if spec.is_statistic:
+            np.testing.assert_allclose(found[spec.name], 0.1, rtol=1e-6)
+        elif name != "slowmo":  # which goes on by its momentum from the second time on
+            assert (found[spec.name] < 0).all()
+    part.close()

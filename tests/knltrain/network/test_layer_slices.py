@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from knltrain.errors import ConfigError
-from knltrain.network.layer_slices import fragments, layer_parts, layer_sizes, of_least_size
+from knltrain.network.layer_slices import (
+    fragments,
+    layer_parts,
+    layer_sizes,
+    of_least_size,
+    statistic_parts,
+)
 from knltrain.network.zoo.googlenet import googlenet
 from knltrain.network.zoo.lenet import lenet
+from knltrain.network.zoo.networks import network_named
 
 
 def test_layers_cover_the_vector_in_order() -> None:
@@ -61,3 +69,15 @@ def test_layers_have_their_names_and_all_elements() -> None:
     sizes = [part.stop - part.start for part in layer_parts(network)]
     assert [size for _, size in found] == sizes
     assert sum(sizes) == network.packed_size
+
+
+def test_running_statistics_of_a_normalisation_are_one_part() -> None:
+    network = network_named("resnet-20", 10)
+    parts = statistic_parts(network)
+    inside = np.zeros(network.packed_size, bool)
+    for part in parts:
+        inside[part] = True
+    for each in network.parameters:
+        assert (inside[each.offset : each.offset + each.size] == each.is_statistic).all()
+    assert len(parts) == sum(each.name.endswith("running_mean") for each in network.parameters)
+    assert statistic_parts(network_named("lenet", 10)) == ()

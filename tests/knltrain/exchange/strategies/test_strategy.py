@@ -1,4 +1,4 @@
-"""x"""
+"""Strategies by the names of their classes, and what a class must be."""
 
 from __future__ import annotations
 
