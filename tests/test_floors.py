@@ -44,6 +44,7 @@ FLOORS = {
     "knltrain.launch": 8,
     "knltrain.bench": 9,
     "knltrain.doctor": 9,
+    "knltrain.elastic": 9,
     "knltrain.cli": 10,
     "knltrain.__main__": 10,
 }

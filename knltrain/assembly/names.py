@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from knltrain.data.dataset import Dataset, Halves
     from knltrain.data.extent import Extent
     from knltrain.exchange.strategies.method import Method
+    from knltrain.network.layer_slices import PackedLayers
     from knltrain.optimizers.optimizer import Optimizer
 
 Choice = TypeVar("Choice")
@@ -262,14 +263,17 @@ def build_optimizer(config: RunConfig, network: Network) -> Optimizer:
 
 
 def build_method(
-    config: RunConfig, workers: int, learning_rate: Callable[[int], float] | None = None
+    config: RunConfig,
+    workers: int,
+    learning_rate: Callable[[int], float] | None = None,
+    packed: PackedLayers | None = None,
 ) -> Method:
     """The method of `[exchange]` for that many workers.
 
     `learning_rate` takes the number of a step, from 0; without it the rate is always the policy's
-    base rate.
+    base rate. `packed` is what lies in the vectors, by default the configured network.
     """
-    return _method(config, workers, build_kernels(config), learning_rate)
+    return _method(config, workers, build_kernels(config), learning_rate, packed)
 
 
 def written_for_the_wire(
@@ -296,10 +300,11 @@ def _method(
     workers: int,
     kernels: Kernels,
     learning_rate: Callable[[int], float] | None,
+    packed: PackedLayers | None = None,
 ) -> Method:
     _pick("exchange.method", config.exchange.method, METHODS)
     rate = learning_rate or (lambda _step: config.learning_rate.base)
-    return build(MethodContext(config, workers, build_network(config), kernels, rate))
+    return build(MethodContext(config, workers, packed or build_network(config), kernels, rate))
 
 
 def build_kernels(config: RunConfig) -> Kernels:

@@ -25,13 +25,14 @@ def build_team(
     segment_fds: Sequence[int],
     rank: int,
     meeting_point: MeetingPoint | None = None,
+    size: int | None = None,
 ) -> Team:
     """The team of a worker: through the node's groups, or by itself without any.
 
     On several nodes their first workers find each other at `meeting_point`; along trees, all
-    workers do.
+    workers do. Vectors have `size` values, by default those of the configured network.
     """
-    teams = _WorkerTeams(config, segment_fds, rank, meeting_point)
+    teams = _WorkerTeams(config, segment_fds, rank, meeting_point, size)
     alone = METHODS[config.exchange.method].comes_alone
     return strategy_of(config).join(teams, comes_alone=alone)
 
@@ -45,6 +46,7 @@ class _WorkerTeams(TeamFactory):
     segment_fds: Sequence[int]
     rank: int
     meeting_point: MeetingPoint | None
+    size: int | None
 
     def meeting_all(self) -> Team:
         """Through the node's memory, and by a collective between the first workers of nodes."""
@@ -57,7 +59,7 @@ class _WorkerTeams(TeamFactory):
         collective = None
         if local_rank == 0:
             collective = written_for_the_wire(
-                config, factories.between_nodes(config, node, nodes, self.meeting_point)
+                config, factories.between_nodes(config, node, nodes, self.meeting_point), self.size
             )
         limit = _patience_seconds(config)
         return join_across_nodes(self.segment_fds, local_rank, limit, node, nodes, collective)

@@ -92,7 +92,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     except RecursionError:
         raise ConfigError(f"{path}: tables or lists are nested too deep") from None
     replace_keys(tables, overrides)
-    return _validated(tables, str(path))
+    return validated(tables, str(path))
 
 
 def with_workers(config: RunConfig, workers: int, nodes: int | None = None) -> RunConfig:
@@ -101,7 +101,7 @@ def with_workers(config: RunConfig, workers: int, nodes: int | None = None) -> R
     Raises ConfigError if the batch does not divide evenly.
     """
     decided = {"workers": workers, "nodes": config.total_nodes if nodes is None else nodes}
-    return _validated(config.model_dump() | decided, f"run '{config.name}'")
+    return validated(config.model_dump() | decided, f"run '{config.name}'")
 
 
 def with_data(config: RunConfig, given: Sequence[str]) -> RunConfig:
@@ -111,7 +111,7 @@ def with_data(config: RunConfig, given: Sequence[str]) -> RunConfig:
     """
     tables: dict[str, Any] = {"data": {}}
     replace_keys(tables, [f"data.{each}" for each in given])
-    return _validated(config.model_dump() | tables, "another data set")
+    return validated(config.model_dump() | tables, "another data set")
 
 
 def to_toml(config: RunConfig) -> str:
@@ -119,7 +119,8 @@ def to_toml(config: RunConfig) -> str:
     return tomli_w.dumps(config.model_dump(exclude_none=True))
 
 
-def _validated(tables: Mapping[str, Any], source: str) -> RunConfig:
+def validated(tables: Mapping[str, Any], source: str) -> RunConfig:
+    """Return the configuration of these tables; ConfigError names `source` and all wrong keys."""
     try:
         return RunConfig.model_validate(tables)
     except ValidationError as error:

@@ -51,12 +51,20 @@ class JobPeers:
     - ``notes_fd`` becomes readable when a note has come: notes go from the others to the first
       process, which `leads`, and from it to all `others`.
 
+    Unless they `are_apart`, the tasks of a computer may have the same cpus.
+
     Raises ConfigError where the processes do not agree on the run, and the errors of `Rendezvous`.
     Leaving the ``with`` block with an error tells the others of it.
     """
 
     def __init__(
-        self, task: Task, node_share: NodeShare, config: RunConfig, data: DataContents | None = None
+        self,
+        task: Task,
+        node_share: NodeShare,
+        config: RunConfig,
+        data: DataContents | None = None,
+        *,
+        are_apart: bool = True,
     ) -> None:
         self.lost: PeerLost | None = None
         self.lost_fd, self._telling_fd = os.pipe()
@@ -67,7 +75,8 @@ class JobPeers:
         limit_seconds = max(LEAST_PATIENCE_SECONDS, config.exchange.timeout_seconds)
         self.limit_seconds = limit_seconds
         described = _described(config)
-        card = card_of(task, socket.gethostname(), allowed_cpus(), __version__, described, data)
+        cpus = allowed_cpus() if are_apart else ()
+        card = card_of(task, socket.gethostname(), cpus, __version__, described, data)
         self._listener: socket.socket | None = None
         self._rendezvous: Rendezvous | None = None
         try:
@@ -90,21 +99,26 @@ class JobPeers:
         The first process sends both, and gives ``run_folder``; the others receive them. Raises
         RunFolderError where the folder is not visible.
         """
-        rendezvous = self._found()
+        word = None
         if run_folder is not None:
-            self._listener = rendezvous.listener()
-            told = {
-                "run_folder": str(run_folder.absolute()),
-                "config": (run_folder / CONFIG).read_text(encoding="utf-8"),
-                "port": self._listener.getsockname()[1],
-            }
-            rendezvous.share(told)
-        else:
-            told = rendezvous.share()
+            config = (run_folder / CONFIG).read_text(encoding="utf-8")
+            word = {"run_folder": str(run_folder.absolute()), "config": config}
+        meeting_point, told = self.meeting_point(word)
+        if word is None:
             _check_seen(Path(told["run_folder"]), told["config"])
-        fd = None if self._listener is None else self._listener.fileno()
-        meeting_point = MeetingPoint(rendezvous.first_address, told["port"], rendezvous.address, fd)
         return Path(told["run_folder"]), meeting_point
+
+    def meeting_point(self, word: dict[str, str] | None) -> tuple[MeetingPoint, dict[str, str]]:
+        """The address of the workers' rendezvous, and the first process's `word` (collective)."""
+        rendezvous = self._found()
+        if self.leads:
+            self._listener = rendezvous.listener()
+            port, told = self._listener.getsockname()[1], word or {}
+            rendezvous.share([port, told])
+        else:
+            port, told = rendezvous.share()
+        fd = None if self._listener is None else self._listener.fileno()
+        return MeetingPoint(rendezvous.first_address, port, rendezvous.address, fd), told
 
     def door(self) -> socket.socket:
         """A listener of this process for others of the run, at the address that they know."""

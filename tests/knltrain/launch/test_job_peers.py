@@ -128,7 +128,7 @@ def test_run_folder_that_is_not_shared_is_refused_with_the_way_out(
 
     def work(job_peers: JobPeers) -> Any:
         if not job_peers.node_share.leads:
-            told = job_peers._found().share()
+            _, told = job_peers.meeting_point(None)
             assert told["run_folder"] == str(tmp_path)
             from knltrain.launch.job_peers import _check_seen
 

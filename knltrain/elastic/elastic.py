@@ -1,0 +1,227 @@
+"""A worker of distributed training by a method of exchange, in any training loop of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch import nn
+
+from knltrain.elastic.membership import Membership
+from knltrain.elastic.packed_model import PackedModel
+from knltrain.errors import CheckpointError
+from knltrain.exchange.transports.team import Team
+from knltrain.vectors import FloatArray, aligned_zeros
+from knltrain.worker.termination import MEETING_SECONDS
+
+
+@final
+class Elastic:
+    """A worker's `model` and `optimizer`, which take part in the exchanges of a method.
+
+    Every process of a launch (torchrun, srun, mpirun, `knltrain launch`) makes one and calls
+    `step` after each backward pass; all start from the values of rank 0. Without a launcher the
+    process is the only worker. Models may have any floating-point dtype, and lie on any device; the
+    exchange is in float32 on the host. Those of float32 on the CPU lie in the memory that the
+    workers of a node share, so nothing is copied. Buffers, as running statistics, are exchanged
+    with the parameters.
+
+    `options` are the keys of the table [exchange] of a configuration, such as
+    ``communication_period``, ``moving_rate``, ``between_nodes`` and ``wire_format``
+    (`knltrain methods` lists which method reads which). `implementation` of the exchange's
+    kernels: "numba", compiled, or "reference", NumPy.
+
+    In a ``with`` block all workers wait for each other at the end; an error in one ends the others.
+
+    Raises ConfigError for settings that do not fit, NetworkError for a model without parameters,
+    SegmentError without room, ExchangeTimeout or PeerLost where other workers do not come.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        method: str = "sync_easgd",
+        *,
+        implementation: str = "numba",
+        **options: Any,
+    ) -> None:
+        self.model, self.optimizer = model, optimizer
+        self.steps = 0
+        """Steps that this worker has taken."""
+        self._packed = PackedModel(model)
+        self._membership = Membership(
+            self._packed, {"method": method, **options}, implementation, self._learning_rate
+        )
+        self._strategy = self._membership.strategy
+        self._moves_gradients = self._strategy.method.moves == "gradient"
+        self._has_begun = self._is_center = False
+        start = aligned_zeros(self._packed.packed_size)
+        self._packed.read_all(start)
+        self._strategy.start_from(start)
+        self._strategy.begin()
+        self._vector = self._strategy.parameters
+        self._packed.follow_weights(self._vector)
+        self._packed.follow_statistics(self._vector)
+        self._hook = model.register_forward_pre_hook(self._forward_begins)
+
+    @property
+    def team(self) -> Team:
+        """All workers: `rank`, `workers`, `all_sum`."""
+        return self._strategy.team
+
+    def step(self) -> None:
+        """Exchange as it is due, take the optimizer's step, and set the gradients to zero.
+
+        Raises PeerLost, RunAborted or ExchangeTimeout where another worker fails.
+        """
+        strategy, packed = self._strategy, self._packed
+        self._membership.check()
+        self._begin()
+        moved = packed.statistics_since(strategy.parameters)
+        if self._moves_gradients:
+            packed.read_gradient(strategy.gradient)
+            for part, by in moved:
+                strategy.gradient[part] = -by.numpy()
+        strategy.gradient_ready(self.steps)
+        if self._moves_gradients:
+            packed.follow_gradient(strategy.gradient)
+            moved = [(part, -torch.from_numpy(strategy.gradient[part])) for part, _ in moved]
+        self._follow("gradient")
+        self.optimizer.step()
+        packed.read_weights(strategy.parameters)
+        for part, by in moved:
+            strategy.parameters[part] += by.numpy()
+        strategy.stepped(self.steps)
+        self._follow("step")
+        packed.follow_statistics(strategy.parameters)
+        self.optimizer.zero_grad()
+        self.steps += 1
+        self._has_begun = False
+
+    def barrier(self, timeout_seconds: float = MEETING_SECONDS) -> None:
+        """Wait until all workers are here, and have done what they exchange (collective).
+
+        Raises ExchangeTimeout after ``timeout_seconds``, or PeerLost.
+        """
+        self._strategy.settle()
+        self.team.barrier(timeout_seconds)
+
+    @contextmanager
+    def center(self) -> Iterator[nn.Module]:
+        """The model with the center's values: what is evaluated and saved; a copy of the moment.
+
+        Not collective. It is the same at all workers behind a `barrier`. Those that go on wait for
+        this one in their next exchange, up to ``timeout_seconds``; at a `barrier` for longer.
+        """
+        packed = self._packed
+        self._strategy.settle()
+        center = aligned_zeros(packed.packed_size)
+        center[:] = self._strategy.model
+        own, vector = packed.copies(), self._vector
+        self._is_center = True
+        try:
+            packed.follow_weights(center)
+            packed.follow_statistics(center)
+            yield self.model
+        finally:
+            if packed.is_in_place:
+                packed.follow_weights(vector)
+            packed.put_back(own)
+            self._is_center = False
+
+    def state(self) -> dict[str, FloatArray]:
+        """Copies of what this worker needs to go on, but for the optimizer's own state.
+
+        Between two steps. The keys are the same at all workers of a node's place in the exchange;
+        values have shape (n,), or () for ``steps``.
+        """
+        self._strategy.settle()
+        found = {
+            "steps": np.array(self.steps, np.float32),
+            "center": self._strategy.model,
+            "local": self._strategy.parameters,
+        }
+        found |= {f"exchange.{name}": each for name, each in self._strategy.state().items()}
+        return {name: each.copy() for name, each in found.items()}
+
+    def load_state(self, state: Mapping[str, FloatArray]) -> None:
+        """Go on from the `state` of a worker of this rank (collective).
+
+        Raises CheckpointError where it is of another model or method.
+        """
+        strategy, size = self._strategy, self._packed.packed_size
+        for name in ("center", "local"):
+            if name not in state or state[name].shape != (size,):
+                raise CheckpointError(
+                    f"'{name}' of the state has shape "
+                    f"{state[name].shape if name in state else None}, expected ({size},): that of "
+                    "this model"
+                )
+        strategy.start_from(state["center"])
+        strategy.parameters[:] = state["local"]
+        strategy.begin()
+        for name, vector in strategy.state().items():
+            if f"exchange.{name}" not in state:
+                raise CheckpointError(
+                    f"the state has no 'exchange.{name}': expected that of {strategy.method.name}"
+                )
+            vector[:] = state[f"exchange.{name}"]
+        self.steps = int(state["steps"])
+        self._vector = strategy.parameters
+        self._packed.follow_weights(self._vector)
+        self._packed.follow_statistics(self._vector)
+
+    def close(self) -> None:
+        """Wait for all other workers, and leave; the model keeps its values (collective)."""
+        self.barrier()
+        self._leave(None)
+
+    def __enter__(self) -> Elastic:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self._leave(error)
+
+    def _leave(self, error: BaseException | None) -> None:
+        self._hook.remove()
+        self._packed.leave()
+        self._vector = np.zeros(0, np.float32)
+        self._membership.close(error)
+
+    def _forward_begins(self, module: nn.Module, _given: object) -> None:
+        """Begin what overlaps with computing, at the first forward pass of a step."""
+        if module.training and torch.is_grad_enabled() and not self._is_center:
+            self._begin()
+
+    def _begin(self) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            self._packed.read_weights(self._strategy.parameters)
+            self._strategy.step_begins(self.steps)
+            self._follow("begin")
+
+    def _follow(self, moment: str) -> None:
+        """Take the weights that an exchange has moved, or that lie elsewhere now."""
+        strategy, method = self._strategy, self._strategy.method
+        has_moved = method.stream is not None or method.levels is not None
+        has_moved = has_moved or (method.after == moment and method.due(self.steps))
+        is_elsewhere = strategy.parameters is not self._vector
+        if is_elsewhere or (has_moved and not self._packed.is_in_place):
+            self._vector = strategy.parameters
+            self._packed.follow_weights(self._vector)
+
+    def _learning_rate(self, _step: int) -> float:
+        return float(self.optimizer.param_groups[0]["lr"])

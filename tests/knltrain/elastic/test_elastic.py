@@ -1,0 +1,129 @@
+"""Workers of real launches that train models of PyTorch in loops of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+
+from knltrain.config.methods import METHODS
+from knltrain.errors import CheckpointError
+
+from ..marks import by_cost
+from .launches import alone, launched, outputs_of
+
+ROOT = Path(__file__).parents[3]
+OF_A_PLAN = {"caffegpi"}
+"""Methods that take the optimizer's step themselves."""
+
+LEARNT = 0.4
+"""A share of the pictures that is told; a quarter is by chance, and a center may lag behind."""
+
+TRAINED = sorted(METHODS.keys() - OF_A_PLAN - {"asgd", "mvasgd"})
+
+
+@pytest.mark.parametrize("method", by_cost(TRAINED, *TRAINED, quick="sync_easgd3"))
+def test_workers_come_to_one_center_that_has_learned(method: str) -> None:
+    (_, first), (_, second) = launched("train", method)
+    assert first == second or method == "none"
+    assert first[1] > LEARNT
+
+
+def test_overlapped_exchanges_give_the_same_bits() -> None:
+    plain, overlapped = (launched("train", each)[0] for each in ("sync_easgd", "sync_easgd3"))
+    assert plain == overlapped
+
+
+@pytest.mark.parametrize(
+    "method", by_cost(["sync_easgd3", "sync_sgd", "seasgd", "diloco"], quick="sync_easgd3")
+)
+def test_workers_go_on_from_a_state(method: str) -> None:
+    for status, (steps, is_same) in launched("goes_on", method):
+        assert (status, steps) == (0, 10)
+        assert is_same or METHODS[method].comes_alone
+
+
+def test_a_transformer_in_bfloat16_learns() -> None:
+    (_, first), (_, second) = launched("in_bfloat16", "sync_easgd")
+    assert first == second
+    assert first[1] > 0.6
+
+
+RUN = """
+workers = 2
+network.name = "lenet"
+data.name = "digits"
+train = { steps = 6, batch = 32 }
+optimizer = { momentum = 0.0, weight_decay = 0.0 }
+learning_rate.base = 0.05
+evaluation.every_epochs = 0
+checkpoint.every_epochs = 0.1
+placement.pin = false
+backend = { name = "torch", implementation = "reference", threads = 1 }
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["sync_easgd3", "sync_sgd"])
+def test_the_center_has_the_bits_of_a_run_of_knltrain(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start_knltrain: Callable[..., Any]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("run.toml").write_text(RUN)
+    chosen = f"exchange.method={method}"
+    run = start_knltrain("train", "run.toml", "--set", chosen, cwd=tmp_path)
+    _, error = run.communicate(timeout=300)
+    assert run.returncode == 0, error
+    kept = load_file(tmp_path / "runs/run/checkpoint-6/center.safetensors")
+    for status, found in launched("as_knltrain", method):
+        assert status == 0
+        for name, values in kept.items():
+            theirs = found[name.replace("weights", "weight").replace("biases", "bias")]
+            np.testing.assert_array_equal(np.array(theirs, np.float32), values, name)
+
+
+@pytest.mark.parametrize(
+    ("scene", "said"),
+    [("one_fails", "RunAborted"), ("one_dies", "PeerLost")],
+)
+def test_the_end_of_one_worker_ends_the_others(scene: str, said: str) -> None:
+    (_, (kind, _)), (status, found) = launched(scene, "sync_easgd")
+    assert kind in ("PeerLost", said)
+    assert status == -9 if scene == "one_dies" else found == ["ValueError", "this worker's own"]
+
+
+def test_the_program_of_the_docs_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs/elastic.md").read_text(encoding="utf-8")
+    (program,) = re.findall("```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(program, encoding="utf-8")
+    assert outputs_of(["train.py"]) == [(0, ""), (0, "")]
+    assert torch.load("center.pt", weights_only=True)["1.bias"].shape == (10,)
+
+
+@pytest.mark.parametrize("method", ["sync_easgd", "sync_sgd", "easgd", "asgd", "none"])
+def test_a_worker_may_be_alone(method: str) -> None:
+    with alone(method) as run:
+        before = run.model.weight.detach().clone()  # type: ignore[union-attr, operator]
+        run.model(torch.ones(1, 3)).sum().backward()
+        run.step()
+        weight = run.model.weight
+        torch.testing.assert_close(weight, before - 0.1)
+        with run.center() as model:
+            assert model is run.model
+    torch.testing.assert_close(run.model.weight, before - 0.1)
+
+
+@pytest.mark.parametrize("drop", ["center", "exchange.kept0"])
+def test_a_state_of_another_model_or_method_is_refused(drop: str) -> None:
+    with alone("slowmo") as run:
+        state = run.state()
+        del state[drop]
+        with pytest.raises(CheckpointError, match=drop):
+            run.load_state(state)
