@@ -45,6 +45,9 @@ STARTED_ONCE = ("tests/in_slurm", "tests/knltrain/torch_distributed")
 EACH_BY_ITSELF = "tests/knltrain/interchange/test_zoo.py"
 """A file whose tests share nothing and take minutes together."""
 
+LONGEST_SECONDS = 3600
+"""Explorations of every order of some steps take minutes, a quarter of an hour on slow cores."""
+
 LONGEST = (
     "tests/in_hbm_vm",
     "tests/knltrain/torch_distributed",
@@ -79,7 +82,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest comes first where tests run side by side."""
+    """Long tests have an hour; what takes longest comes first where tests run side by side."""
+    for item in items:
+        if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(LONGEST_SECONDS))
     if SIDE_BY_SIDE:
         ranks = {folder: rank for rank, folder in enumerate(LONGEST)}
         items.sort(
