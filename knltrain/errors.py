@@ -11,6 +11,7 @@
       RunFolderError     a run folder that cannot be created or read
       KernelCacheError   a folder for compiled kernels that cannot be written
       CollectiveError    a collective operation that its arguments, or other ranks, do not allow
+      ElasticError       a call of knltrain.elastic at a moment when it cannot be done
       ExchangeTimeout    workers that did not reach an exchange in time
       PeerLost           another worker of the run is gone
       MisplacedMemory    a worker's memory is not where it was to be
@@ -99,6 +100,12 @@ class KernelCacheError(KnltrainError):
 
 class CollectiveError(KnltrainError):
     """A collective operation that its arguments, or those of other ranks, do not allow."""
+
+    exit_code = BAD_INPUT
+
+
+class ElasticError(KnltrainError):
+    """A call of `knltrain.elastic` at a moment when it cannot be done."""
 
     exit_code = BAD_INPUT
 

@@ -8,14 +8,15 @@ from types import TracebackType
 from typing import Any, final
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 
 from knltrain.elastic.membership import Membership
 from knltrain.elastic.packed_model import PackedModel
-from knltrain.errors import CheckpointError
+from knltrain.errors import CheckpointError, ElasticError
 from knltrain.exchange.transports.team import Team
-from knltrain.vectors import FloatArray, aligned_zeros
+from knltrain.vectors import aligned_zeros
 from knltrain.worker.termination import MEETING_SECONDS
 
 
@@ -59,14 +60,17 @@ class Elastic:
         )
         self._strategy = self._membership.strategy
         self._moves_gradients = self._strategy.method.moves == "gradient"
-        self._has_begun = self._is_center = False
+        self._has_begun = self._is_center = self._has_left = False
         start = aligned_zeros(self._packed.packed_size)
         self._packed.read_all(start)
-        self._strategy.start_from(start)
-        self._strategy.begin()
+        try:
+            self._strategy.start_from(start)
+            self._strategy.begin()
+        except BaseException as error:
+            self._membership.close(error)
+            raise
         self._vector = self._strategy.parameters
-        self._packed.follow_weights(self._vector)
-        self._packed.follow_statistics(self._vector)
+        self._follow_all()
         self._hook = model.register_forward_pre_hook(self._forward_begins)
 
     @property
@@ -113,12 +117,14 @@ class Elastic:
 
     @contextmanager
     def center(self) -> Iterator[nn.Module]:
-        """The model with the center's values: what is evaluated and saved; a copy of the moment.
+        """The model with the center's values, between two steps: what is evaluated and saved.
 
+        A copy of the moment.
         Not collective. It is the same at all workers behind a `barrier`. Those that go on wait for
         this one in their next exchange, up to ``timeout_seconds``; at a `barrier` for longer.
         """
         packed = self._packed
+        self._check_between_steps("center()")
         self._strategy.settle()
         center = aligned_zeros(packed.packed_size)
         center[:] = self._strategy.model
@@ -134,26 +140,27 @@ class Elastic:
             packed.put_back(own)
             self._is_center = False
 
-    def state(self) -> dict[str, FloatArray]:
-        """Copies of what this worker needs to go on, but for the optimizer's own state.
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """Copies of what this worker needs to go on, between two steps, by name.
 
-        Between two steps. The keys are the same at all workers of a node's place in the exchange;
-        values have shape (n,), or () for ``steps``.
+        Not the optimizer's own state. Vectors are float32 (n,), ``steps`` is int64 ().
         """
+        self._check_between_steps("state()")
         self._strategy.settle()
-        found = {
-            "steps": np.array(self.steps, np.float32),
+        found: dict[str, npt.NDArray[Any]] = {
+            "steps": np.array(self.steps, np.int64),
             "center": self._strategy.model,
             "local": self._strategy.parameters,
         }
         found |= {f"exchange.{name}": each for name, each in self._strategy.state().items()}
         return {name: each.copy() for name, each in found.items()}
 
-    def load_state(self, state: Mapping[str, FloatArray]) -> None:
+    def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Go on from the `state` of a worker of this rank (collective).
 
         Raises CheckpointError where it is of another model or method.
         """
+        self._check_between_steps("load_state()")
         strategy, size = self._strategy, self._packed.packed_size
         for name in ("center", "local"):
             if name not in state or state[name].shape != (size,):
@@ -173,13 +180,13 @@ class Elastic:
             vector[:] = state[f"exchange.{name}"]
         self.steps = int(state["steps"])
         self._vector = strategy.parameters
-        self._packed.follow_weights(self._vector)
-        self._packed.follow_statistics(self._vector)
+        self._follow_all()
 
     def close(self) -> None:
         """Wait for all other workers, and leave; the model keeps its values (collective)."""
-        self.barrier()
-        self._leave(None)
+        if not self._has_left:
+            self.barrier()
+            self._leave(None)
 
     def __enter__(self) -> Elastic:
         return self
@@ -192,10 +199,11 @@ class Elastic:
     ) -> None:
         if error is None:
             self.close()
-        else:
+        elif not self._has_left:
             self._leave(error)
 
     def _leave(self, error: BaseException | None) -> None:
+        self._has_left = True
         self._hook.remove()
         self._packed.leave()
         self._vector = np.zeros(0, np.float32)
@@ -222,6 +230,17 @@ class Elastic:
         if is_elsewhere or (has_moved and not self._packed.is_in_place):
             self._vector = strategy.parameters
             self._packed.follow_weights(self._vector)
+
+    def _follow_all(self) -> None:
+        self._packed.follow_weights(self._vector)
+        self._packed.follow_statistics(self._vector)
+
+    def _check_between_steps(self, call: str) -> None:
+        if self._has_begun:
+            raise ElasticError(
+                f"{call} in the middle of a step: expected it behind step(). A forward pass "
+                "without a step is to be under torch.no_grad(), or of a model in evaluation mode"
+            )
 
     def _learning_rate(self, _step: int) -> float:
         return float(self.optimizer.param_groups[0]["lr"])

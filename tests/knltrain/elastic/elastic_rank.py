@@ -93,7 +93,7 @@ def of_center(run: Elastic) -> list[Any]:
 
 def made(method: str, options: Mapping[str, Any], model: nn.Module, rate: float = 0.1) -> Elastic:
     optimizer = torch.optim.SGD(model.parameters(), rate)
-    return Elastic(model, optimizer, method, implementation="reference", **options)
+    return Elastic(model, optimizer, method, **{"implementation": "reference", **options})
 
 
 def train(method: str, options: Mapping[str, Any]) -> Any:

@@ -13,7 +13,7 @@ import torch
 from safetensors.numpy import load_file
 
 from knltrain.config.methods import METHODS
-from knltrain.errors import CheckpointError
+from knltrain.errors import CheckpointError, ElasticError
 
 from ..marks import by_cost
 from .launches import alone, launched, outputs_of
@@ -118,6 +118,26 @@ def test_a_worker_may_be_alone(method: str) -> None:
         with run.center() as model:
             assert model is run.model
     torch.testing.assert_close(run.model.weight, before - 0.1)
+
+
+@pytest.mark.slow
+def test_compiled_kernels_come_to_a_center_that_has_learned() -> None:
+    (_, first), (_, second) = launched("train", "sync_easgd3", implementation="numba")
+    assert first == second
+    assert first[1] > LEARNT
+
+
+@pytest.mark.parametrize("call", ["center", "state"])
+def test_what_belongs_between_steps_is_refused_within_one(call: str) -> None:
+    with alone() as run:
+        run.model(torch.ones(1, 3)).sum().backward()
+        with pytest.raises(ElasticError, match=f"{call}\\(\\) in the middle of a step"):
+            run.state() if call == "state" else run.center().__enter__()
+        run.step()
+        with torch.no_grad():
+            run.model(torch.ones(1, 3))
+        run.state()
+    run.close()  # once more: nothing happens
 
 
 @pytest.mark.parametrize("drop", ["center", "exchange.kept0"])
