@@ -28,7 +28,13 @@ LEARNT = 0.4
 TRAINED = sorted(METHODS.keys() - OF_A_PLAN - {"asgd", "mvasgd"})
 
 
-@pytest.mark.parametrize("method", by_cost(TRAINED, *TRAINED, quick="sync_easgd3"))
+OF_EACH_STRATEGY = (
+    *("sync_sgd", "sync_easgd1", "seasgd", "downpour", "original_easgd_star", "layerwise_sgd"),
+    *("diloco", "streaming_diloco", "hierarchical_sgd", "shmcaffe_h"),
+)
+
+
+@pytest.mark.parametrize("method", by_cost(TRAINED, *OF_EACH_STRATEGY, quick="sync_easgd3"))
 def test_workers_come_to_one_center_that_has_learned(method: str) -> None:
     (_, first), (_, second) = launched("train", method)
     assert first == second or method == "none"
