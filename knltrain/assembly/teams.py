@@ -18,6 +18,7 @@ from knltrain.exchange.transports.team import TeamFactory
 if TYPE_CHECKING:
     from knltrain.exchange.transports.joining import JoinJob
     from knltrain.exchange.transports.team import Team
+    from knltrain.network.layer_slices import PackedLayers
 
 
 def build_team(
@@ -25,14 +26,14 @@ def build_team(
     segment_fds: Sequence[int],
     rank: int,
     meeting_point: MeetingPoint | None = None,
-    size: int | None = None,
+    packed: PackedLayers | None = None,
 ) -> Team:
     """The team of a worker: through the node's groups, or by itself without any.
 
     On several nodes their first workers find each other at `meeting_point`; along trees, all
-    workers do. Vectors have `size` values, by default those of the configured network.
+    workers do. `packed` is what lies in the vectors, by default the configured network.
     """
-    teams = _WorkerTeams(config, segment_fds, rank, meeting_point, size)
+    teams = _WorkerTeams(config, segment_fds, rank, meeting_point, packed)
     alone = METHODS[config.exchange.method].comes_alone
     return strategy_of(config).join(teams, comes_alone=alone)
 
@@ -46,7 +47,11 @@ class _WorkerTeams(TeamFactory):
     segment_fds: Sequence[int]
     rank: int
     meeting_point: MeetingPoint | None
-    size: int | None
+    packed: PackedLayers | None
+
+    @property
+    def _size(self) -> int:
+        return network_size(self.config) if self.packed is None else self.packed.packed_size
 
     def meeting_all(self) -> Team:
         """Through the node's memory, and by a collective between the first workers of nodes."""
@@ -59,7 +64,7 @@ class _WorkerTeams(TeamFactory):
         collective = None
         if local_rank == 0:
             collective = written_for_the_wire(
-                config, factories.between_nodes(config, node, nodes, self.meeting_point), self.size
+                config, factories.between_nodes(config, node, nodes, self.meeting_point), self._size
             )
         limit = _patience_seconds(config)
         return join_across_nodes(self.segment_fds, local_rank, limit, node, nodes, collective)
@@ -93,10 +98,8 @@ class _WorkerTeams(TeamFactory):
             return join(self.segment_fds, self.rank, _patience_seconds(self.config))
         from knltrain.exchange.transports.loopback import Loopback
 
-        method = build_method(self.config, workers=1)
-        return Loopback(
-            network_size(self.config), method.rule.center_vectors, method.strategy.needs_spares
-        )
+        method = build_method(self.config, workers=1, packed=self.packed)
+        return Loopback(self._size, method.rule.center_vectors, method.strategy.needs_spares)
 
     def _in_one_job(
         self,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any, final
 
 import numpy as np
@@ -90,16 +89,16 @@ class Elastic:
         if self._moves_gradients:
             packed.read_gradient(strategy.gradient)
             for part, by in moved:
-                strategy.gradient[part] = -by.numpy()
+                strategy.gradient[part] = -by
         strategy.gradient_ready(self.steps)
         if self._moves_gradients:
             packed.follow_gradient(strategy.gradient)
-            moved = [(part, -torch.from_numpy(strategy.gradient[part])) for part, _ in moved]
+            moved = [(part, -strategy.gradient[part]) for part, _ in moved]
         self._follow("gradient")
         self.optimizer.step()
         packed.read_weights(strategy.parameters)
         for part, by in moved:
-            strategy.parameters[part] += by.numpy()
+            strategy.parameters[part] += by
         strategy.stepped(self.steps)
         self._follow("step")
         packed.follow_statistics(strategy.parameters)
@@ -169,15 +168,14 @@ class Elastic:
                     f"{state[name].shape if name in state else None}, expected ({size},): that of "
                     "this model"
                 )
-        strategy.start_from(state["center"])
-        strategy.parameters[:] = state["local"]
-        strategy.begin()
-        for name, vector in strategy.state().items():
-            if f"exchange.{name}" not in state:
+        kept = {name: f"exchange.{name}" for name in strategy.state()}
+        for name in kept.values():
+            if name not in state:
                 raise CheckpointError(
-                    f"the state has no 'exchange.{name}': expected that of {strategy.method.name}"
+                    f"the state has no '{name}': expected that of {strategy.method.name}"
                 )
-            vector[:] = state[f"exchange.{name}"]
+        found = {name: state[key] for name, key in kept.items()}
+        strategy.restore(state["center"], state["local"], found)
         self.steps = int(state["steps"])
         self._vector = strategy.parameters
         self._follow_all()
@@ -191,12 +189,7 @@ class Elastic:
     def __enter__(self) -> Elastic:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if error is None:
             self.close()
         elif not self._has_left:

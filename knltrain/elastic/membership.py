@@ -24,11 +24,11 @@ from knltrain.errors import ConfigError
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
 from knltrain.exchange.strategies.strategy import Strategy, strategy_in
-from knltrain.exchange.transports.loopback import Loopback
 from knltrain.exchange.transports.team import Team
 from knltrain.launch.job_peers import JobPeers
 from knltrain.launch.node_share import NodeShare, expected_node_share
-from knltrain.launch.way_between_nodes import check_way, way_between_nodes
+from knltrain.launch.shared_memory import node_memory
+from knltrain.launch.way_between_nodes import check_way, with_way_decided
 
 _LAUNCHERS: Final = "torchrun, srun and mpirun"
 
@@ -65,14 +65,12 @@ class Membership:
             )
         method.strategy.check_run(method, config)
         with ExitStack() as open_:
-            team: Team
             if task is None:
-                needs_spares = method.strategy.needs_spares
-                team = Loopback(model.packed_size, method.rule.center_vectors, needs_spares)
+                team = build_team(config, (), 0, packed=model)
             else:
                 peers = JobPeers(task, share, config, are_apart=False)
                 self._peers = open_.enter_context(peers)
-                team = self._joined(method, model.packed_size, peers, open_)
+                team = self._joined(method, model, peers, open_)
             self.strategy: Strategy = strategy_in(method, team)
             self._open = open_.pop_all()
 
@@ -91,27 +89,19 @@ class Membership:
         finally:
             self._open.__exit__(type(error) if error else None, error, None)
 
-    def _joined(self, method: Method, size: int, peers: JobPeers, open_: ExitStack) -> Team:
+    def _joined(
+        self, method: Method, model: PackedModel, peers: JobPeers, open_: ExitStack
+    ) -> Team:
         """The team of all workers, through the memory of this node."""
         config, share = self.config, peers.node_share
-        workers, kind = int(config.workers), config.exchange.segment
-        if share.share == 0:
-            memory = NodeMemory(size, workers, method, kind, share.nodes)
-            open_.callback(memory.close)
-            doors = [] if workers == 1 else peers.doorkeepers(memory.all_fds)
-        else:
-            fds = peers.memory_fds(NodeMemory.segments_for(method, workers))
-            memory, doors = NodeMemory.attach(fds, method, kind), []
-            open_.callback(memory.close)
+        memory = node_memory(config, method, model.packed_size, share, peers, open_)
         self._memory = memory
         meeting_point, _ = peers.meeting_point(None)
-        rank = share.node * workers + share.share
+        rank = share.node * share.shares + share.share
         fds = tuple(map(os.dup, memory.fds_of(share.share)))  # the team closes them
         point = _with_own_fd(meeting_point) if share.nodes > 1 else None
-        team = build_team(config, fds, rank, point, size)
+        team = build_team(config, fds, rank, point, model)
         team.barrier()
-        for door in doors:
-            door.close()
         peers.show_life(config.exchange.timeout_seconds)
         return team
 
@@ -143,9 +133,7 @@ def _configured(
     }
     config = resolved(validated(tables, "Elastic"))
     if config.exchange.method in METHODS:
-        way = way_between_nodes(config)
-        chosen = config.exchange.model_copy(update={"between_nodes": way})
-        config = config.model_copy(update={"exchange": chosen})
+        config = with_way_decided(config)
         check_way(config)
     return config
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any, TypeAlias, final
 
 import torch
@@ -14,7 +13,7 @@ from torch.nn.parameter import is_lazy
 from knltrain.errors import NetworkError
 from knltrain.vectors import FloatArray
 
-Moved: TypeAlias = list[tuple[slice, Tensor]]
+Moved: TypeAlias = list[tuple[slice, FloatArray]]
 """Parts of a vector, and by how much each has moved, (k,) float32."""
 
 _LINE_FLOATS = 16
@@ -23,16 +22,13 @@ _LINE_FLOATS = 16
 
 @dataclass(frozen=True, slots=True)
 class PackedTensor:
-    """Where a tensor of the model lies in the vector: `size` values from `offset` on."""
+    """Where a tensor of the model lies in the vector: its values from `offset` on."""
 
     name: str
     offset: int
     tensor: Tensor
-
-    @property
-    def size(self) -> int:
-        """The number of its values."""
-        return self.tensor.numel()
+    strides: tuple[int, ...]
+    """Those of its values in the vector."""
 
     @property
     def is_statistic(self) -> bool:
@@ -42,12 +38,11 @@ class PackedTensor:
     @property
     def part(self) -> slice:
         """Its values in the vector."""
-        return slice(self.offset, self.offset + self.size)
+        return slice(self.offset, self.offset + self.tensor.numel())
 
     def values_in(self, vector: FloatArray) -> Tensor:
-        """Its values in `vector` as a tensor of its shape, and of its order of dimensions."""
-        whole = torch.from_numpy(vector)
-        return whole.as_strided(self.tensor.shape, _dense_strides(self.tensor), self.offset)
+        """Its values in `vector` as a tensor of its shape."""
+        return torch.from_numpy(vector).as_strided(self.tensor.shape, self.strides, self.offset)
 
 
 @final
@@ -120,7 +115,7 @@ class PackedModel:
     def statistics_since(self, vector: FloatArray) -> Moved:
         """How far the statistics have moved from those of `vector`."""
         return [
-            (each.part, (each.tensor.detach().cpu().float() - each.values_in(vector)).flatten())
+            (each.part, each.tensor.detach().cpu().float().flatten().numpy() - vector[each.part])
             for each in self._statistics
         ]
 
@@ -158,17 +153,19 @@ class PackedModel:
                 each.tensor.data = each.tensor.data.clone()
 
 
-def _dense_strides(tensor: Tensor) -> list[int]:
-    """The strides of a tensor without gaps, its dimensions in the same order, outermost first.
+def _strides_in_vector(tensor: Tensor) -> tuple[int, ...]:
+    """The strides of a tensor without gaps: a weight that is channels_last stays so.
 
-    So a weight that is channels_last stays so.
+    A buffer does not lie in the vector itself, so its values are there in the plain order.
     """
-    order = sorted(range(tensor.dim()), key=lambda at: (-tensor.stride()[at], at))
+    order = list(range(tensor.dim()))
+    if isinstance(tensor, nn.Parameter):
+        order.sort(key=lambda at: -tensor.stride()[at])
     strides, step = [0] * tensor.dim(), 1
     for at in reversed(order):
         strides[at] = step
         step *= tensor.shape[at]
-    return strides
+    return tuple(strides)
 
 
 def _packed(model: nn.Module) -> tuple[tuple[PackedTensor, ...], int]:
@@ -184,9 +181,9 @@ def _packed(model: nn.Module) -> tuple[tuple[PackedTensor, ...], int]:
             name = f"{module_name}.{own_name}".lstrip(".")
             _check(name, tensor)
             if tensor.is_floating_point() and tensor.numel():
-                found.append(PackedTensor(name, offset, tensor))
-                offset += -(-prod(tensor.shape) // _LINE_FLOATS) * _LINE_FLOATS
-    if not any(isinstance(each.tensor, nn.Parameter) for each in found):
+                found.append(PackedTensor(name, offset, tensor, _strides_in_vector(tensor)))
+                offset += -(-tensor.numel() // _LINE_FLOATS) * _LINE_FLOATS
+    if all(each.is_statistic for each in found):
         raise NetworkError(
             f"{type(model).__name__} has no floating-point parameters: expected a model to train"
         )

@@ -195,13 +195,11 @@ def _on_nodes(config: RunConfig, node_share: NodeShare) -> RunConfig:
             'CONFIG`, or nodes = "auto"; a run is resumed on other computers by --set nodes=N '
             "--set workers=M, where N x M workers are as many as before"
         )
-    exchange = config.exchange
     if node_share.nodes > 1:
-        from knltrain.launch.way_between_nodes import way_between_nodes
+        from knltrain.launch.way_between_nodes import with_way_decided
 
-        way = way_between_nodes(config)
-        exchange = exchange.model_copy(update={"between_nodes": way})
-    return config.model_copy(update={"nodes": node_share.nodes, "exchange": exchange})
+        config = with_way_decided(config)
+    return config.model_copy(update={"nodes": node_share.nodes})
 
 
 def _share_of(workers: int, node_share: NodeShare) -> int:

@@ -13,10 +13,13 @@ from knltrain.launch.data_cores import told_of_pool
 from knltrain.launch.plan import RunPlan
 
 if TYPE_CHECKING:
+    from knltrain.config import RunConfig
+    from knltrain.exchange.strategies.method import Method
     from knltrain.exchange.strategies.node_memory import NodeMemory
     from knltrain.input.batch_ring import BatchRing
     from knltrain.launch.job_peers import JobPeers
     from knltrain.launch.node_input import NodeInput
+    from knltrain.launch.node_share import NodeShare
 
 
 _WORDS_ALONE = 16
@@ -41,11 +44,26 @@ def shared_memory(plan: RunPlan, job_peers: JobPeers | None) -> Iterator[Placed]
 
 
 def _memory(plan: RunPlan, job_peers: JobPeers | None, open_: ExitStack) -> NodeMemory:
-    from knltrain.exchange.strategies.node_memory import NodeMemory
-
-    config, node_share = plan.config, plan.node_share
+    config = plan.config
     method = plain_method(config, plan.workers)
     size = _WORDS_ALONE if method.strategy.is_one_mpi_job else network_size(config)
+    return node_memory(config, method, size, plan.node_share, job_peers, open_)
+
+
+def node_memory(
+    config: RunConfig,
+    method: Method,
+    size: int,
+    node_share: NodeShare,
+    job_peers: JobPeers | None,
+    open_: ExitStack,
+) -> NodeMemory:
+    """The memory of a node for vectors of `size` values, until `open_` is closed.
+
+    The first share of the node creates it, and hands it to the others while it is open.
+    """
+    from knltrain.exchange.strategies.node_memory import NodeMemory
+
     workers, kind = int(config.workers), config.exchange.segment
     if node_share.share:
         assert job_peers is not None

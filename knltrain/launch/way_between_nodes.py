@@ -23,6 +23,12 @@ def way_between_nodes(config: RunConfig) -> str:
     return "gloo" if installed() is None else "ccl"
 
 
+def with_way_decided(config: RunConfig) -> RunConfig:
+    """The same configuration with what `way_between_nodes` finds."""
+    exchange = config.exchange.model_copy(update={"between_nodes": way_between_nodes(config)})
+    return config.model_copy(update={"exchange": exchange})
+
+
 def check_way(config: RunConfig) -> None:
     """Refuse a transport between computers that does not fit or is not installed; `ConfigError`."""
     method, way = config.exchange.method, config.exchange.between_nodes

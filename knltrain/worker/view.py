@@ -90,13 +90,7 @@ def restore(worker: WorkerView, state: WorkerState) -> None:
     An optimizer vector that `state` lacks is zero. An exchange vector that it lacks is what the
     rule derives from the center.
     """
-    strategy = worker.strategy
-    strategy.start_from(state.center)
-    worker.parameters[:] = state.local
+    worker.strategy.restore(state.center, state.local, state.exchange)
     for name, values in worker.optimizer.state.items():
         values[:] = state.optimizer.get(name, 0)
-    strategy.begin()
-    for name, vector in strategy.state().items():
-        if name in state.exchange:
-            vector[:] = state.exchange[name]
     worker.clocks.go_on_from(state.seconds)

@@ -6,7 +6,7 @@ Classes are found by their name in the table of methods. Most have one transport
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Generic, TypeAlias, TypeVar
 
@@ -65,6 +65,20 @@ class Strategy(StrategyTraits, ABC):
 
     def begin(self) -> None:
         """Begin the run from the common center; the rule may store it."""
+
+    def restore(
+        self, center: FloatArray, local: FloatArray, kept: Mapping[str, FloatArray]
+    ) -> None:
+        """Go on from vectors (n,) and from what `state` had then (collective).
+
+        What ``kept`` lacks is what the rule derives from the center.
+        """
+        self.start_from(center)
+        self.parameters[:] = local
+        self.begin()
+        for name, vector in self.state().items():
+            if name in kept:
+                vector[:] = kept[name]
 
     def step_begins(self, step: int) -> None:
         """Begin an exchange that is due and needs no gradient."""
