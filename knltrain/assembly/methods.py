@@ -39,6 +39,7 @@ def _on_one_level(context: MethodContext, facts: MethodFacts, period: int) -> Me
 
     chosen, strategy = context.exchange, strategy_named(facts.strategy)
     rule = RULES[facts.rule](context)
+    rule.statistics = statistic_parts(context.network)
     if chosen.emulated_link_gbits is not None:
         rule = _over_link(context, rule)
     return Method(
@@ -49,7 +50,6 @@ def _on_one_level(context: MethodContext, facts: MethodFacts, period: int) -> Me
         schedule="synchronous" if facts.schedule == "never" else facts.schedule,
         after=strategy.after or rule.after,
         every_step_until=chosen.synchronous_steps or 0,
-        statistics=statistic_parts(context.network),
         **strategy.own_settings(chosen, context.network),
     )
 

@@ -47,11 +47,12 @@ def elastic(context: MethodContext) -> ExchangeRule:
 
 def downpour(context: MethodContext) -> ExchangeRule:
     """Workers push the change of their parameters, and fetch the center."""
-    from knltrain.exchange.rules.downpour import Downpour
+    from knltrain.exchange.rules.downpour import Downpour, MeanProgress
 
     chosen = context.exchange
     momentum, nesterov = chosen.center_momentum or 0.0, bool(chosen.center_nesterov)
-    return Downpour(context.kernels.downpour, momentum, nesterov)
+    of_statistics = MeanProgress(context.workers, 2 if momentum else 1)
+    return Downpour(context.kernels.downpour, momentum, nesterov, of_statistics)
 
 
 def averaged_downpour(context: MethodContext) -> ExchangeRule:
@@ -80,7 +81,7 @@ def model_mean(context: MethodContext) -> SynchronousRule:
     return ModelAveraging(context.workers, context.kernels.elastic.synchronous_model_average)
 
 
-def gradient_mean(context: MethodContext) -> ExchangeRule:
+def gradient_mean(context: MethodContext) -> SynchronousRule:
     """Every worker steps by the mean of all gradients."""
     from knltrain.exchange.rules.averaging import GradientMean
 
@@ -91,7 +92,8 @@ def gradient_sum(context: MethodContext) -> ExchangeRule:
     """Every worker steps by the sum of all gradients."""
     from knltrain.exchange.rules.averaging import GradientSum
 
-    return GradientSum(context.workers, context.kernels.elastic.synchronous_sum)
+    kernel = context.kernels.elastic.synchronous_sum
+    return GradientSum(context.workers, kernel, gradient_mean(context))
 
 
 def slow_momentum(context: MethodContext) -> ExchangeRule:

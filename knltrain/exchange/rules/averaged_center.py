@@ -48,6 +48,8 @@ class AveragedCenter(ExchangeRule):
         self.follows = rule.follows
         self.takes_back = rule.takes_back
         self.remembers = rule.remembers
+        if rule.of_statistics is not None:
+            self.of_statistics = AveragedCenter(rule.of_statistics, rate, kernels)
 
     def prepare(self, step: int) -> None:
         """Prepare the rule."""

@@ -111,10 +111,20 @@ class GradientSum(GradientRule):
 
     This partitions one chip into P core groups as You, Buluc, Demmel do, "Scaling deep learning on
     GPU and Knights Landing clusters", SC17. Each group has its own weights and data in near memory,
-    gets the sum of all gradients, and updates its own weights.
+    gets the sum of all gradients, and updates its own weights. Running statistics move by the mean:
+    a sum would carry them P times as far.
 
     ``kernel``: ``vectorized_ops.<implementation>.elastic.synchronous_sum``.
     """
+
+    def __init__(
+        self,
+        workers: int,
+        kernel: Callable[[FloatArray, FloatArray], None],
+        of_statistics: SynchronousRule | None = None,
+    ) -> None:
+        super().__init__(workers, kernel)
+        self.of_statistics = of_statistics
 
     def contribute(self, local: FloatArray, center: FloatArray, contribution: FloatArray) -> None:
         """Write the local unchanged."""

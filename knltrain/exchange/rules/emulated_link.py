@@ -51,7 +51,7 @@ class SlowLink(SynchronousRule):
         self.follows = rule.follows
         self.takes_back = rule.takes_back
         self.remembers = rule.remembers
-        self.of_statistics = rule.of_statistics
+        self.of_statistics, self.statistics = rule.of_statistics, rule.statistics
         self._rule = rule
         self._link = link
         self._workers = workers

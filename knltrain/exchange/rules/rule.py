@@ -5,13 +5,17 @@ Options for which a method may be unstable are warned of, with the published bou
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from knltrain.vectors import FloatArray
 
 Moment: TypeAlias = Literal["gradient", "step"]
 """A moment of a step: its gradient is ready and the local is still W_t; or the local has moved."""
+
+
+Rule = TypeVar("Rule", bound="ExchangeRule")
 
 
 class ExchangeRule(ABC):
@@ -56,12 +60,25 @@ class ExchangeRule(ABC):
     and added to the next contribution.
     """
 
+    of_statistics: ExchangeRule | None = None
+    """The rule of running statistics instead, where this one may move the center past the workers.
+
+    A variance that is moved so may become negative. It keeps as many vectors beside the center.
+    """
+
+    statistics: tuple[slice, ...] = ()
+    """Where running statistics lie in the vectors, in order."""
+
     def found(self, center: FloatArray, kept: FloatArray) -> None:  # noqa: B027
         """Set up ``kept`` for the ``center`` that all start from, unless it starts at 0."""
 
     def model(self, center: FloatArray, kept: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return the vector that is the trained model: by default the ``center``."""
         return center
+
+    def on(self, part: slice) -> tuple[tuple[ExchangeRule, slice], ...]:
+        """Cut a part of the vectors so that each piece has one rule."""
+        return _cut(self, self.of_statistics, part)
 
     def prepare(self, step: int) -> None:  # noqa: B027
         """Prepare for the exchange of ``step``, counted from 0."""
@@ -98,10 +115,10 @@ class SynchronousRule(ExchangeRule):
     """A rule that can also exchange all workers at once, in one pass over the vectors."""
 
     of_statistics: SynchronousRule | None = None
-    """The rule of running statistics instead, where this one may move the center past the workers.
 
-    A variance that is moved so may become negative.
-    """
+    def on(self, part: slice) -> tuple[tuple[SynchronousRule, slice], ...]:
+        """Cut a part of the vectors so that each piece has one rule."""
+        return _cut(self, self.of_statistics, part)
 
     @abstractmethod
     def synchronise(self, locals_: FloatArray, center: FloatArray, kept: FloatArray) -> None:
@@ -109,6 +126,23 @@ class SynchronousRule(ExchangeRule):
 
         Rows are contiguous, ``center`` has shape (n,), ``kept`` (C − 1, n). Sums are in rank order.
         """
+
+
+def _cut(rule: Rule, of_statistics: Rule | None, part: slice) -> tuple[tuple[Rule, slice], ...]:
+    if of_statistics is None:
+        return ((rule, part),)
+    found: list[tuple[Rule, slice]] = []
+    begin, end = part.start or 0, math.inf if part.stop is None else part.stop
+    for statistics in rule.statistics:
+        first, last = max(statistics.start, begin), min(statistics.stop, end)
+        if first < last:
+            if begin < first:
+                found.append((rule, slice(begin, first)))
+            found.append((of_statistics, slice(first, last)))
+            begin = last
+    if begin < end:
+        found.append((rule, slice(begin, part.stop)))
+    return tuple(found)
 
 
 LONGEST_DOWNPOUR = 4

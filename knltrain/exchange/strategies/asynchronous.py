@@ -11,7 +11,7 @@ from knltrain.exchange.strategies.background import Background
 from knltrain.exchange.strategies.method import Method, Schedule
 from knltrain.exchange.strategies.strategy import StepLayer, ThroughTransport
 from knltrain.exchange.transports.team import Team
-from knltrain.exchange.transports.transport import Order, VisitedCenter
+from knltrain.exchange.transports.transport import WHOLE, Order, VisitedCenter
 from knltrain.vectors import FloatArray, aligned_zeros
 
 if TYPE_CHECKING:
@@ -169,7 +169,9 @@ class OverlappedPushStrategy(CenterStrategy):
             self._update_thread.wait()
         rule.prepare(step)
         transport.read_center()
-        rule.contribute(transport.local, transport.center, self._contribution)
+        for each, part in rule.on(WHOLE):
+            local, center = transport.local[part], transport.center[part]
+            each.contribute(local, center, self._contribution[part])
         self._update_thread.begin(lambda: transport.push(rule, self._contribution, self._order))
 
     def settle(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypedDict
 
@@ -137,7 +136,6 @@ class Method:
       and the local has not moved yet, so gradient and pull are both taken at W_t (EASGD). At "step"
       the local has moved; needed by workers that push their progress (SEASGD).
     - ``parts``: exchanged one after another: the whole vector, or the parameters of each layer.
-    - ``statistics``: where running statistics lie, in order; the rule may have another for them.
     - ``stream``, ``layers``, ``levels``: settings of some strategies: fragments; (name, parameters)
       of each layer in the order of the forward pass; the methods of two levels, where the outer one
       sets the period.
@@ -156,7 +154,6 @@ class Method:
     layers: tuple[tuple[str, int], ...] = ()
     stream: Stream | None = None
     levels: Levels | None = None
-    statistics: tuple[slice, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.comes_alone and not isinstance(self.rule, SynchronousRule):
@@ -182,25 +179,6 @@ class Method:
     def moves(self) -> Literal["parameters", "gradient"]:
         """What a transport's local is: the worker's parameters, or its gradient."""
         return self.rule.moves
-
-    def pieces(self, part: slice) -> tuple[tuple[SynchronousRule, slice], ...]:
-        """Cut a part of the vectors so that each piece has one rule, of all workers at once."""
-        rule = self.rule
-        assert isinstance(rule, SynchronousRule)
-        if rule.of_statistics is None:
-            return ((rule, part),)
-        found: list[tuple[SynchronousRule, slice]] = []
-        begin, end = part.start or 0, math.inf if part.stop is None else part.stop
-        for statistics in self.statistics:
-            first, last = max(statistics.start, begin), min(statistics.stop, end)
-            if first < last:
-                if begin < first:
-                    found.append((rule, slice(begin, first)))
-                found.append((rule.of_statistics, slice(first, last)))
-                begin = last
-        if begin < end:
-            found.append((rule, slice(begin, part.stop)))
-        return tuple(found)
 
     @property
     def comes_alone(self) -> bool:

@@ -87,7 +87,7 @@ class StreamingStrategy(BackgroundStrategy):
         self._await_exchange()
         np.copyto(self.transport.spare[fragment], self.transport.local[fragment])
         self._rule.prepare(step)
-        for rule, piece in self.method.pieces(fragment):
+        for rule, piece in self._rule.on(fragment):
             exchange = partial(self.transport.exchange_beside, rule, piece, of_locals=False)
             self._background.begin(exchange)
 

@@ -58,11 +58,13 @@ class Loopback(CollectiveTransport, VisitedCenter):
 
     def visit(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:  # noqa: ARG002
         """Apply ``rule`` to the one local and the center; the order does not matter."""
-        rule.visit(self.local, self.center, self.kept, contribution)
+        for each, part in rule.on(WHOLE):
+            each.visit(self.local[part], self.center[part], self.kept[:, part], contribution[part])
 
     def push(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:  # noqa: ARG002
         """Let the center absorb the contribution."""
-        rule.absorb(self.center, self.kept, contribution)
+        for each, part in rule.on(WHOLE):
+            each.absorb(self.center[part], self.kept[:, part], contribution[part])
 
     def await_turn(self) -> None:
         """Return at once."""

@@ -106,21 +106,23 @@ class NodeShared(CollectiveTransport, VisitedCenter):
 
     def visit(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:
         """Apply ``rule`` to this worker's local and the center, whatever the others do."""
-        self._center_locks.make(
-            lambda piece: rule.visit(
-                self.local[piece], self.center[piece], self.kept[:, piece], contribution[piece]
-            ),
-            order,
-            self.clocks.waiting,
-        )
+
+        def visit(piece: slice) -> None:
+            for each, part in rule.on(piece):
+                own, center = self.local[part], self.center[part]
+                each.visit(own, center, self.kept[:, part], contribution[part])
+
+        self._center_locks.make(visit, order, self.clocks.waiting)
 
     def push(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:
         """Let the center absorb what this worker contributed."""
-        self._center_locks.make(
-            lambda piece: rule.absorb(self.center[piece], self.kept[:, piece], contribution[piece]),
-            order,
-            Clock(),  # a background thread's time is not the worker's
-        )
+
+        def absorb(piece: slice) -> None:
+            for each, part in rule.on(piece):
+                each.absorb(self.center[part], self.kept[:, part], contribution[part])
+
+        # A background thread's time is not the worker's.
+        self._center_locks.make(absorb, order, Clock())
 
     def await_turn(self) -> None:
         """Wait until it is this worker's turn to visit by "round_robin"."""

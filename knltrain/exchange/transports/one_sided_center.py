@@ -16,7 +16,7 @@ from knltrain.exchange.rules.rule import ExchangeRule
 from knltrain.exchange.transports.mpi_team import MpiTeam
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.team import check_start_values
-from knltrain.exchange.transports.transport import Order, VisitedCenter
+from knltrain.exchange.transports.transport import WHOLE, Order, VisitedCenter
 from knltrain.vectors import FloatArray, aligned_zeros
 
 _LEAVE_SECONDS = 5.0
@@ -64,11 +64,13 @@ class OneSidedCenter(VisitedCenter):
     def visit(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:
         """Read the center, contribute to it, and follow it if the rule does."""
         self.read_center()
-        rule.contribute(self.local, self.center, contribution)
+        for each, part in rule.on(WHOLE):
+            each.contribute(self.local[part], self.center[part], contribution[part])
         self.push(rule, contribution, order)
         if rule.follows:
             self.read_center()
-            rule.follow(self.local, self.center, contribution)
+            for each, part in rule.on(WHOLE):
+                each.follow(self.local[part], self.center[part], contribution[part])
 
     def push(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:
         """Add a contribution to the center where it lies."""

@@ -14,6 +14,7 @@ from knltrain.errors import ConfigError
 from knltrain.exchange.rules.downpour import Downpour
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.rules.emulated_link import Link, SlowLink
+from knltrain.exchange.rules.rule import ExchangeRule
 from knltrain.exchange.strategies.asynchronous import OverlappedPushStrategy
 from knltrain.exchange.strategies.strategy import strategy_in
 from knltrain.exchange.transports.loopback import Loopback
@@ -130,6 +131,39 @@ def test_slow_momentum_takes_the_learning_rate_of_the_step(config):
     rule.prepare(3)
     assert rule._now.velocity_rate == pytest.approx(3.1)
     assert rule._now.gain == pytest.approx(1 / 3.1)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_no_method_moves_running_statistics_beyond_the_workers(config, name):
+    """Each of four workers has moved from 1 to 0.5: a sum of that would be a variance of -1."""
+    workers = 1 if name in ("asgd", "mvasgd") else 4
+    chosen = config(exchange__method=name, network__name="resnet-20")
+    method = build_method(chosen, workers)
+    levels = method.levels
+    for one, together in (
+        ((method, workers),)
+        if levels is None
+        else ((levels.inside, levels.group_size), (levels.outside, workers // levels.group_size))
+    ):
+        one.rule.prepare(0)
+        for statistics in one.rule.statistics:
+            for rule, part in one.rule.on(statistics):
+                assert 0.5 - 1e-6 <= moved_by(rule, part.stop - part.start, together) <= 1
+        assert one.rule.statistics
+
+
+def moved_by(rule: ExchangeRule, size: int, workers: int) -> float:
+    """Where the center at 1 is after an exchange of workers that are all at 0.5."""
+    center, total = np.ones(size, np.float32), np.zeros(size, np.float32)
+    kept = np.zeros((rule.center_vectors - 1, size), np.float32)
+    rule.found(center, kept)
+    for _ in range(workers):
+        contribution = np.zeros(size, np.float32)
+        rule.begin(center, contribution)
+        rule.contribute(np.full(size, 0.5, np.float32), center, contribution)
+        total += contribution
+    rule.absorb(center, kept, total)
+    return float(center[0])
 
 
 @pytest.mark.parametrize("name", ["slowmo", "diloco", "streaming_diloco"])

@@ -21,6 +21,7 @@ from knltrain.exchange.rules.rule import (
     elastic_doubts,
 )
 from vectorized_ops.reference import elastic
+from vectorized_ops.reference.outer_step import synchronous_outer_step
 
 ROUNDING = 2.0**-24
 SIZE = 2000
@@ -226,3 +227,23 @@ def test_learning_rate_that_is_never_stable_is_doubted() -> None:
 def test_downpour_is_doubted_with_long_periods() -> None:
     assert downpour_doubts(4) == []
     assert "easgd" in downpour_doubts(16)[0]
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        (slice(None), ["0:4 outer", "4:8 mean", "8:12 outer", "12:16 mean", "16:None outer"]),
+        (slice(6, 14), ["6:8 mean", "8:12 outer", "12:14 mean"]),
+        (slice(0, 4), ["0:4 outer"]),
+        (slice(4, 8), ["4:8 mean"]),
+        (slice(12, None), ["12:16 mean", "16:None outer"]),
+    ],
+)
+def test_running_statistics_have_a_rule_of_their_own(part: slice, expected: list[str]) -> None:
+    mean = ModelAveraging(2, elastic.synchronous_model_average)
+    outer = OuterStep(2, gradient_descent(0.7, 0.9, True), synchronous_outer_step, mean)
+    outer.statistics = (slice(4, 8), slice(12, 16))
+    names = {id(outer): "outer", id(mean): "mean"}
+    pieces = outer.on(part)
+    assert [f"{each.start}:{each.stop} {names[id(rule)]}" for rule, each in pieces] == expected
+    assert mean.on(part) == ((mean, part),)

@@ -14,7 +14,7 @@ from quadratics import rate_at, start, target, train
 from knltrain.errors import ConfigError
 from knltrain.exchange.rules.averaged_center import AveragedCenter
 from knltrain.exchange.rules.averaging import ModelAveraging
-from knltrain.exchange.rules.downpour import Downpour
+from knltrain.exchange.rules.downpour import Downpour, MeanProgress
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.rules.rule import ExchangeRule
 from knltrain.exchange.strategies.asynchronous import (
@@ -211,6 +211,28 @@ def test_the_average_counts_the_updates_of_all_workers() -> None:
         "center": [5],
     }
     assert list(parts[1].state()) == ["contribution"]
+    for part in parts:
+        part.close()
+    memory.close()
+
+
+def test_running_statistics_move_by_the_mean_of_what_workers_push() -> None:
+    rule = Downpour(downpour, 0.5, of_statistics=MeanProgress(2, 2))
+    rule.statistics = (slice(1, 3),)
+    method = Method("it", rule, AsynchronousStrategy, schedule="first_come", after="step")
+    memory = NodeMemory(4, 2, method, "memfd")
+    team = [join([os.dup(fd) for fd in memory.fds_of(rank)], rank, 20) for rank in range(2)]
+    parts = [strategy_in(method, each) for each in team]
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda part: part.start_from(np.ones(4, np.float32)), parts))
+    for part in parts:
+        part.begin()
+        part.parameters[:] += 1
+    for step, part in enumerate(parts):
+        part.stepped(step)
+    # The parameters move by 1, then by 0.5 * 1 + 1, the statistics by half of 1 each time.
+    assert parts[0].model.tolist() == [3.5, 2, 2, 3.5]
+    assert [part.parameters.tolist() for part in parts] == [[2, 1.5, 1.5, 2], [3.5, 2, 2, 3.5]]
     for part in parts:
         part.close()
     memory.close()

@@ -8,7 +8,6 @@ from knltrain.errors import ConfigError
 from knltrain.exchange.rules.averaging import GradientMean, ModelAveraging
 from knltrain.exchange.rules.downpour import Downpour
 from knltrain.exchange.rules.easgd import EASGD
-from knltrain.exchange.rules.outer_step import OuterStep, gradient_descent
 from knltrain.exchange.rules.rule import ExchangeRule
 from knltrain.exchange.strategies.asynchronous import (
     AsynchronousStrategy,
@@ -23,7 +22,6 @@ from knltrain.exchange.strategies.streaming import StreamingStrategy
 from knltrain.exchange.strategies.synchronous import MasterStrategy, SynchronousStrategy
 from vectorized_ops.reference import downpour, elastic
 from vectorized_ops.reference.elastic import synchronous_average
-from vectorized_ops.reference.outer_step import synchronous_outer_step
 
 MEAN = ModelAveraging(1, synchronous_average)
 GRADIENTS = GradientMean(1, synchronous_average)
@@ -137,24 +135,3 @@ def test_who_comes_alone_at_any_time_or_seldom() -> None:
         "in turn": (True, False, False),
         "as they come": (True, True, False),
     }
-
-
-@pytest.mark.parametrize(
-    ("part", "expected"),
-    [
-        (slice(None), ["0:4 outer", "4:8 mean", "8:12 outer", "12:16 mean", "16:None outer"]),
-        (slice(6, 14), ["6:8 mean", "8:12 outer", "12:14 mean"]),
-        (slice(0, 4), ["0:4 outer"]),
-        (slice(4, 8), ["4:8 mean"]),
-        (slice(12, None), ["12:16 mean", "16:None outer"]),
-    ],
-)
-def test_running_statistics_have_a_rule_of_their_own(part: slice, expected: list[str]) -> None:
-    mean = ModelAveraging(2, elastic.synchronous_model_average)
-    outer = OuterStep(2, gradient_descent(0.7, 0.9, True), synchronous_outer_step, mean)
-    statistics = (slice(4, 8), slice(12, 16))
-    method = Method("it", outer, SynchronousStrategy, after="step", statistics=statistics)
-    names = {id(outer): "outer", id(mean): "mean"}
-    pieces = method.pieces(part)
-    assert [f"{each.start}:{each.stop} {names[id(rule)]}" for rule, each in pieces] == expected
-    assert replace(method, rule=mean).pieces(part) == ((mean, part),)
