@@ -72,7 +72,8 @@ class Evaluator:
     """Evaluates models on test images shared out over the workers.
 
     Worker r takes the images r, r + workers, r + 2 workers, ... in chunks of at most `batch`
-    images, which the backend must have been compiled for. `several` tells that labels are targets
+    images, which the backend must have been compiled for. With unequal `shares` of a batch it takes
+    the r-th part, as large a share of all images. `several` tells that labels are targets
     of images that may have several classes, or none. With `crops`, several images of each picture,
     their mean softmax is evaluated.
     """
@@ -86,9 +87,14 @@ class Evaluator:
         classes: int,
         several: bool = False,
         crops: Sequence[LabelledImages] = (),
+        shares: Sequence[int] | None = None,
     ) -> None:
         self._images = images
         self._rows = np.arange(team.rank, len(images), team.workers)
+        if shares is not None and len(set(shares)) > 1:
+            before, whole = sum(shares[: team.rank]), sum(shares)
+            ends = (before * len(images) // whole, (before + shares[team.rank]) * len(images))
+            self._rows = np.arange(ends[0], ends[1] // whole)
         self._several = several
         self._of_class = (
             (len(images),) * classes
@@ -161,7 +167,7 @@ class Evaluator:
     def _part(self, start: int) -> tuple[Batch, Rows]:
         """Room for the images of this worker from number `start` on, and which they are."""
         rows = self._rows[start : start + len(self._chunk.labels)]
-        return Batch(self._chunk.images_nhwc[: len(rows)], self._chunk.labels[: len(rows)]), rows
+        return self._chunk.first(len(rows)), rows
 
 
 @final

@@ -36,6 +36,7 @@ FLOORS = {
     "knltrain.input": 4,
     "knltrain.metrics": 4,
     "knltrain.torch_distributed": 4,
+    "knltrain.balance": 5,
     "knltrain.checkpoint": 5,
     "knltrain.evaluation": 5,
     "knltrain.worker": 6,

@@ -105,10 +105,12 @@ def build_pool(
             config.seed,
             iter_size=chosen.iter_size,
             orders=orders,
+            shares=config.images_of_each,
         )
         for worker in range(workers)
     ]
-    ring = open_ring(config, identity.batches_fd, workers, dataset, batches[0].images_per_worker)
+    most = max(config.images_of_each)
+    ring = open_ring(config, identity.batches_fd, workers, dataset, most)
     last = None
     if config.exchange.termination == "each":  # else workers may take more steps than the run has
         last = total_steps(config, batches[0].steps_per_epoch) * chosen.iter_size - 1
@@ -119,4 +121,4 @@ def build_pool(
 def _fill(batches: ShardedBatches, number: int, out: Batch) -> None:
     """Write batch `number` of the whole run."""
     step, within = divmod(number, batches.iter_size)
-    batches.fill(step, out, within)
+    batches.fill(step, out.first(batches.images_per_worker), within)

@@ -48,10 +48,17 @@ def evaluates(
 
     period = config.evaluation.period(batches.steps_per_epoch)
     # The backend is compiled for a worker's share of the training batch, and takes no more.
-    images = batches.images_per_worker
+    images = max(1, batches.images_per_worker)
     several = tells_each_class(config, dataset.test.labels)
     evaluator = Evaluator(
-        dataset.test, backend, team, images, dataset.classes, several, dataset.test_crops
+        dataset.test,
+        backend,
+        team,
+        images,
+        dataset.classes,
+        several,
+        dataset.test_crops,
+        batches.shares,
     )
     return EvaluationObserver(evaluator, DueSteps(period, total_steps))
 

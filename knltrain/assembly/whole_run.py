@@ -63,10 +63,17 @@ def check_run(config: RunConfig, keep: Callable[[Dataset], None] | None = None) 
     check_labels(config, network, dataset)
     method = plain_method(config, workers)
     chosen = config.train
+    shares = config.images_of_each
     batches = ShardedBatches(
-        dataset.train, chosen.batch, 0, workers, config.seed, iter_size=chosen.iter_size
+        dataset.train,
+        chosen.batch,
+        0,
+        workers,
+        config.seed,
+        iter_size=chosen.iter_size,
+        shares=shares,
     )
-    images, micro_batch = batches.images_per_worker, config.backend.micro_batch
+    images, micro_batch = max(shares), config.backend.micro_batch
     check_micro_batch(network, images, micro_batch)
     at_a_time = 0 if micro_batch == "auto" else micro_batch
     steps = total_steps(config, batches.steps_per_epoch)
@@ -75,6 +82,10 @@ def check_run(config: RunConfig, keep: Callable[[Dataset], None] | None = None) 
     check_across_nodes(config, method)
     check_wire_format(config, method)
     method.strategy.check_run(method, config)
+    if config.balance.may_change:
+        from knltrain.assembly.balancing import check_balance
+
+        check_balance(config)
     if keep is not None:
         keep(dataset)
     batch = BatchShape.of(dataset.train, images)

@@ -36,6 +36,7 @@ from knltrain.assembly.whole_run import (
 from knltrain.config import RunConfig
 
 if TYPE_CHECKING:
+    from knltrain.assembly.balancing import Balance
     from knltrain.backends.backend import Backend
     from knltrain.checkpoint.contents import RunIdentity, WorkerState
     from knltrain.clocks import Clocks
@@ -75,7 +76,7 @@ def build_worker(
     from knltrain.worker.loop import Worker
 
     clocks = Clocks.over(team.clocks)
-    task = _task(config, team, clocks, data_fd)
+    task = _task(config, team, clocks, threads, data_fd)
     network, batches = task.identity.network, task.batches
     config = with_balanced_weights(config, task.dataset)
     optimizer = build_optimizer(config, network)
@@ -83,12 +84,19 @@ def build_worker(
     if isinstance(optimizer, LayerwiseOptimizer):
         optimizer = OptimizerPlaceholder(optimizer if team.rank == 0 else None)
     since, start = _start(config, task, optimizer, strategy, run_folder if resume else None)
-    images, copies = batches.images_per_worker, task.dataset.train.are_copies
+    images, copies = max(1, batches.images_per_worker), task.dataset.train.are_copies
     for progress in compile_kernels(config, images, threads, copies):
         for observer in observers:
             observer.compiling(progress)
-    backend = build_backend(config, network, images, threads)
+    if task.balance is None:
+        backend = build_backend(config, network, images, threads)
+    else:
+        from knltrain.assembly.balancing import balances, build_balanced_backend
+
+        backend = build_balanced_backend(config, network, images, threads, team.rank)
     own = _own_observers(config, run_folder, team, threads, task, backend, (start.step, since))
+    if task.balance is not None:
+        own += balances(config, run_folder, task.balance, strategy.method)
     return Worker(
         start=start,
         total_steps=task.steps,
@@ -115,9 +123,12 @@ class _Task(NamedTuple):
     batches: ShardedBatches
     steps: int
     learning_rate: Callable[[int], float]
+    balance: Balance | None
 
 
-def _task(config: RunConfig, team: Team, clocks: Clocks, data_fd: int | None) -> _Task:
+def _task(
+    config: RunConfig, team: Team, clocks: Clocks, threads: int, data_fd: int | None
+) -> _Task:
     from knltrain.data.order import EpochOrders, ShardedBatches
     from knltrain.optimizers.learning_rate import learning_rate_at
 
@@ -126,6 +137,11 @@ def _task(config: RunConfig, team: Team, clocks: Clocks, data_fd: int | None) ->
         dataset = opened_dataset(config, data_fd)
         check_fit(network, dataset)
         check_labels(config, network, dataset)
+        balance = None
+        if not config.balance.is_plain:
+            from knltrain.assembly.balancing import first_balance
+
+            balance = first_balance(config, team, dataset, threads)
         # What is fetched ahead may be of the next epoch.
         epochs = 2 if config.data.memory == "distributed" else 1
         batches = ShardedBatches(
@@ -136,6 +152,7 @@ def _task(config: RunConfig, team: Team, clocks: Clocks, data_fd: int | None) ->
             config.seed,
             iter_size=config.train.iter_size,
             orders=EpochOrders(dataset.train, config.seed, epochs),
+            shares=None if balance is None else balance.shares,
         )
     steps = total_steps(config, batches.steps_per_epoch)
 
@@ -143,7 +160,7 @@ def _task(config: RunConfig, team: Team, clocks: Clocks, data_fd: int | None) ->
         return learning_rate_at(config.learning_rate, step, steps)
 
     identity = identity_of(config, network, workers, dataset.contents)
-    return _Task(identity, dataset, batches, steps, learning_rate)
+    return _Task(identity, dataset, batches, steps, learning_rate, balance)
 
 
 def _strategy(config: RunConfig, team: Team, task: _Task, optimizer: Optimizer) -> Strategy:
@@ -177,8 +194,9 @@ def _feed(
     from knltrain.input.batches_ahead import BatchesAhead
 
     fd, worker, workers = ahead
-    ring = open_ring(config, fd, workers, task.dataset, batches.images_per_worker)
-    return BatchesAhead(ring, worker, batches.iter_size, team.check, limit_seconds)
+    ring = open_ring(config, fd, workers, task.dataset, max(config.images_of_each))
+    images, iter_size = batches.images_per_worker, batches.iter_size
+    return BatchesAhead(ring, worker, iter_size, team.check, limit_seconds, images)
 
 
 def _requests(config: RunConfig, strategy: Strategy, board: tuple[int, int] | None) -> Requests:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, model_validator
 
 from knltrain.config.data_table import DataConfig
-from knltrain.config.exchange_table import ExchangeConfig
+from knltrain.config.exchange_table import BalanceConfig, ExchangeConfig
 from knltrain.config.methods import METHODS, OPTIONS
 from knltrain.config.optimizer_tables import LearningRateConfig, OptimizerConfig
 from knltrain.config.tables import (
@@ -58,6 +58,7 @@ class RunConfig(Table):
     checkpoint: CheckpointConfig = CheckpointConfig()
     preemption: PreemptionConfig = PreemptionConfig()
     placement: PlacementConfig = PlacementConfig()
+    balance: BalanceConfig = BalanceConfig()
 
     @model_validator(mode="before")
     @classmethod
@@ -127,13 +128,18 @@ class RunConfig(Table):
     @model_validator(mode="after")
     def _workers_fit(self) -> RunConfig:
         if isinstance(self.workers, int):
-            _check_batch(self.train.batch, self.total_workers)
+            self.balance.check(self.train.batch, self.total_workers)
         return self
 
     @property
     def total_workers(self) -> int:
         """Workers on all computers, once their number is set; "auto" computers count as 1."""
         return int(self.workers) * self.total_nodes
+
+    @property
+    def images_of_each(self) -> tuple[int, ...]:
+        """Images of a batch that each worker takes, by rank; see `BalanceConfig`."""
+        return self.balance.images_of_each(self.train.batch, self.total_workers)
 
     @property
     def total_nodes(self) -> int:
@@ -146,12 +152,3 @@ def _given_keys(table: Any) -> dict[str, Any] | None:
     if isinstance(table, Table):
         return table.model_dump(exclude_unset=True, exclude_none=True)
     return table if isinstance(table, dict) else None
-
-
-def _check_batch(batch: int, workers: int) -> None:
-    if batch % workers:
-        fitting = max(workers, batch - batch % workers)
-        raise ValueError(
-            f"train.batch = {batch} images do not divide evenly among {workers} workers: "
-            f"use a multiple of {workers}, such as {fitting}"
-        )

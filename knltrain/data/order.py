@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import final
 
 import numpy as np
@@ -66,11 +67,11 @@ class ShardedBatches:
     """Each worker's share of every global batch.
 
     The global batch of a step is the same whatever the number of workers: rows [position * batch :
-    (position + 1) * batch] of its epoch's order, of which worker `rank` takes the `rank`-th equal
-    part. Images that do not fill a last batch are left out of the epoch. A step takes `iter_size`
-    batches, one after another in that order. Those of several workers in one process may have the
-    same `orders`. Raises DataError when a step's batches exceed the images or a batch cannot be
-    divided evenly.
+    (position + 1) * batch] of its epoch's order, of which worker `rank` takes the `rank`-th part,
+    `shares[rank]` images, by default as many as the others. Images that do not fill a last batch
+    are left out of the epoch. A step takes `iter_size` batches, one after another in that order.
+    Those of several workers in one process may have the same `orders`. Raises DataError when a
+    step's batches exceed the images or a batch cannot be divided evenly.
     """
 
     def __init__(
@@ -82,8 +83,9 @@ class ShardedBatches:
         seed: int,
         iter_size: int = 1,
         orders: EpochOrders | None = None,
+        shares: Sequence[int] | None = None,
     ) -> None:
-        if batch % workers:
+        if shares is None and batch % workers:
             raise DataError(
                 f"a batch of {batch} images does not divide evenly among {workers} workers: "
                 f"set train.batch to a multiple of {workers}"
@@ -99,14 +101,31 @@ class ShardedBatches:
             raise ValueError(f"rank {rank} of {workers} workers")
         self.iter_size = iter_size
         self.steps_per_epoch = len(images) // (batch * iter_size)
-        self.images_per_worker = batch // workers
-        self.images_per_step = self.images_per_worker * iter_size
+        self.shares = (batch // workers,) * workers
         self.label_shape = images.label_shape
         self._images = images
         self._batch = batch
         self._rank = rank
         self._seed = seed
         self._orders = EpochOrders(images, seed) if orders is None else orders
+        if shares is not None:
+            self.share_out(shares)
+
+    @property
+    def images_per_worker(self) -> int:
+        """Images of a batch that this worker takes."""
+        return self.shares[self._rank]
+
+    def share_out(self, shares: Sequence[int]) -> None:
+        """From here on worker r takes `shares[r]` images of each batch, which all belong to one."""
+        if len(shares) != len(self.shares) or min(shares) < 0 or sum(shares) != self._batch:
+            raise ValueError(f"shares {shares} of {self._batch} images, {len(self.shares)} workers")
+        self.shares = tuple(shares)
+
+    def images_in(self, steps: Sequence[int]) -> int:
+        """Images that workers take in so many steps of each, by rank."""
+        pairs = zip(steps, self.shares, strict=True)
+        return sum(count * images for count, images in pairs) * self.iter_size
 
     def fill(self, step: int, out: Batch, number: int = 0) -> None:
         """Write this worker's images, labels and key of batch `number` of global `step` to `out`.
@@ -117,7 +136,8 @@ class ShardedBatches:
         sources = np.random.SeedSequence([self._seed, batch, self._rank])
         out.key[:] = sources.generate_state(1, np.uint64)
         rows, draws = self._rows_and_draws(step, number)
-        self._images.write(rows, out, draws)
+        if len(rows):
+            self._images.write(rows, out, draws)
 
     def rows_read(self, step: int, number: int = 0) -> Rows:
         """The pictures that `fill` reads: those of the batch, and what they are mixed with."""
@@ -127,6 +147,6 @@ class ShardedBatches:
         epoch, position = divmod(step, self.steps_per_epoch)
         begin = (position * self.iter_size + number) * self._batch
         self._orders.reach(epoch, begin, begin + self._batch)
-        start = begin + self._rank * self.images_per_worker
+        start = begin + sum(self.shares[: self._rank])
         rows = self._orders.of(epoch)[start : start + self.images_per_worker]
         return rows, Draws(self._seed, epoch)

@@ -31,13 +31,19 @@ class BatchFeed(ABC):
 
 @final
 class FilledHere(BatchFeed):
-    """The worker fills its one batch itself, when a step asks for it."""
+    """The worker fills its one batch itself, when a step asks for it; it may have no images."""
 
     def __init__(self, batches: ShardedBatches, image_shape: tuple[int, int, int]) -> None:
-        self._batches = batches
-        self._batch = Batch.allocate(batches.images_per_worker, image_shape, batches.label_shape)
+        self._batches, self._image_shape = batches, image_shape
+        self._batch = self._allocated()
 
     def take(self, step: int, number: int = 0) -> Batch:
-        """Fill it."""
+        """Fill it, in new memory if the worker's share has changed."""
+        if len(self._batch.labels) != self._batches.images_per_worker:
+            self._batch = self._allocated()
         self._batches.fill(step, self._batch, number)
         return self._batch
+
+    def _allocated(self) -> Batch:
+        images, labels = self._batches.images_per_worker, self._batches.label_shape
+        return Batch.allocate(images, self._image_shape, labels)

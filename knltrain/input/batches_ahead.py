@@ -35,8 +35,9 @@ class BatchesAhead(BatchFeed):
         iter_size: int,
         check: Callable[[], None],
         limit_seconds: float,
+        images: int | None = None,
     ) -> None:
-        self._ring, self._worker, self._iter_size = ring, worker, iter_size
+        self._ring, self._worker, self._iter_size, self._images = ring, worker, iter_size, images
         self._check_team, self._limit_seconds = check, limit_seconds
         self._taken = -1
         self._has_taken = False
@@ -58,7 +59,8 @@ class BatchesAhead(BatchFeed):
             ):
                 raise self._late(step, limit)
         self._taken, self._has_taken = taken, True
-        return ring.batch(worker, taken)
+        batch = ring.batch(worker, taken)
+        return batch if self._images is None else batch.first(self._images)
 
     def give_back(self) -> None:
         """Let the pool write over the slot."""

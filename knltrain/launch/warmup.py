@@ -67,7 +67,7 @@ def warm_up(config: RunConfig, tell: Callable[[Progress], None] = lambda _: None
     begun, before = time.perf_counter(), len(JOURNAL.made)
     dataset = build_dataset(plan.config)
     for threads in sorted({threads_of(plan.config, place) for place in plan.placements}):
-        images = plan.config.train.batch // plan.config.total_workers
+        images = max(plan.config.images_of_each)
         for progress in compile_kernels(plan.config, images, threads, dataset.train.are_copies):
             tell(progress)
         _take_step(plan.config, dataset, threads)
@@ -79,7 +79,10 @@ def warm_up(config: RunConfig, tell: Callable[[Progress], None] = lambda _: None
 def _take_step(config: RunConfig, dataset: Dataset, threads: int) -> None:
     """Let rank 0 compute a gradient, step, and evaluate."""
     network, workers = build_network(config), config.total_workers
-    batches = ShardedBatches(dataset.train, config.train.batch, 0, workers, config.seed)
+    shares = sorted(config.images_of_each, reverse=True)
+    batches = ShardedBatches(
+        dataset.train, config.train.batch, 0, workers, config.seed, shares=shares
+    )
     batch = Batch.allocate(batches.images_per_worker, network.input_shape, batches.label_shape)
     batches.fill(0, batch)
     take_step(config, network, batch, threads)

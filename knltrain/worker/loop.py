@@ -78,6 +78,7 @@ class Worker(AbstractContextManager["Worker"]):
             strategy,
             self.clocks,
         )
+        self.share_out(batches.shares)
 
     @property
     def parameters(self) -> FloatArray:
@@ -97,8 +98,13 @@ class Worker(AbstractContextManager["Worker"]):
     @property
     def images_done(self) -> int:
         """Training images that all workers have taken since `first_step`, as far as this knows."""
-        steps = sum(step - self._first_step for step in self.progress.worker_steps)
-        return steps * self.batches.images_per_step
+        first = self._first_step
+        return self.batches.images_in([step - first for step in self.progress.worker_steps])
+
+    def share_out(self, shares: Sequence[int]) -> None:
+        """From the next step on worker r takes `shares[r]` images of each batch."""
+        self.batches.share_out(shares)
+        self._training_step.weight = self.strategy.method.weight_of(self.team.rank, shares)
 
     def run(self) -> RunResult | None:
         """Train until the run is at `total_steps`; collective over all workers of the run.

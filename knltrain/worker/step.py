@@ -54,13 +54,33 @@ class GradientSum:
         return complete
 
 
+def weighing(gradient: FloatArray, weight: float, ready: Ready) -> Ready:
+    """Return what a backend calls instead of `ready` while it computes `gradient`.
+
+    The part that is done is multiplied by `weight` before `ready` is told of it. Call it with 0
+    when the whole is done.
+    """
+    factor, end = np.float32(weight), gradient.size
+
+    def weigh(offset: int) -> None:
+        nonlocal end
+        if offset < end:
+            gradient[offset:end] *= factor
+            end = offset
+        ready(offset)
+
+    return weigh
+
+
 @final
 class TrainingStep:
     """A worker's training step.
 
     It takes `iter_size` batches of `feed`. `learning_rate` takes the number of a step, from 0.
-    `clocks` measure the parts of a step.
+    `clocks` measure the parts of a step. The gradient is multiplied by `weight`.
     """
+
+    weight = 1.0
 
     def __init__(
         self,
@@ -112,29 +132,40 @@ class TrainingStep:
         before.fill(0.0)
         self._feed.begin(step)
         batch = self._feed.take(step)
-        backend.rehearse(batch, part.parameters, part.gradient)
+        if len(batch.labels):
+            backend.rehearse(batch, part.parameters, part.gradient)
         part.team.barrier(termination.MEETING_SECONDS)
         if part.method.period is not None:
             part.exchange(0)
             part.settle()
-            if (
-                part.parameters is not before or part.gradient is not moved
-            ):  # backends make things for each vector
+            # Backends make things for each vector.
+            is_same = part.parameters is before and part.gradient is moved
+            if len(batch.labels) and not is_same:
                 backend.rehearse(batch, part.parameters, part.gradient)
         self._optimizer.step(part.parameters, part.gradient, 0.0)
         part.team.clocks.clear()
 
     def _loss_and_gradient(self, step: int) -> float:
         """Mean loss and gradient of the batches of a step."""
+        gradient, done = self._strategy.gradient, self._strategy.gradient_done_from
+        if self.weight == 1:
+            return self._mean_of_batches(step, done)
+        weighed = weighing(gradient, self.weight, done)
+        loss = self._mean_of_batches(step, weighed)
+        with self._clocks.gradient:
+            weighed(0)
+        return loss
+
+    def _mean_of_batches(self, step: int, ready: Ready) -> float:
         if self._sum is None:
-            return self._of_batch(step, 0, self._strategy.gradient_done_from)
+            return self._of_batch(step, 0, ready)
         gradient, losses = self._strategy.gradient, 0.0
         self._sum.begin()
         for number in range(self._iter_size - 1):
             losses += self._of_batch(step, number, nobody_waits)
             with self._clocks.gradient:
                 self._sum.add(gradient)
-        complete = self._sum.completing(gradient, self._strategy.gradient_done_from)
+        complete = self._sum.completing(gradient, ready)
         losses += self._of_batch(step, self._iter_size - 1, complete)
         with self._clocks.gradient:
             complete(0)
@@ -144,6 +175,9 @@ class TrainingStep:
         part, backend = self._strategy, self._backend
         with self._clocks.batch:
             batch = self._feed.take(step, number)
+        if not len(batch.labels):
+            part.gradient.fill(0)
+            return 0.0
         with self._clocks.gradient:
             loss = backend.loss_and_gradient(batch, part.parameters, part.gradient, ready)
         if not math.isfinite(loss):

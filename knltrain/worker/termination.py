@@ -36,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.exchange.strategies.strategy import Strategy
-from knltrain.exchange.transports.team import Team
+from knltrain.exchange.transports.team import Team, of_all_workers
 
 Termination: TypeAlias = Literal["each", "master", "fastest", "average"]
 """What ends a run: every worker has done all steps, rank 0 has, the first one has, or their mean
@@ -60,9 +60,7 @@ def step_of_run(rule: Termination, steps_done: npt.NDArray[np.int64], rank: int)
 
 def gathered(team: Team, number: int) -> tuple[int, ...]:
     """The number of every worker, by rank; each below 2^53 (collective)."""
-    found = np.zeros(team.workers, np.float64)
-    found[team.rank] = number
-    return tuple(int(each) for each in team.all_sum(found))
+    return tuple(int(each) for each in of_all_workers(team, [number])[:, 0])
 
 
 @final

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from knltrain.backends.backend import Backend
@@ -61,6 +62,9 @@ class WorkerView(Protocol):
     @property
     def images_done(self) -> int:
         """Training images that all workers together have taken, as far as this one knows."""
+
+    def share_out(self, shares: Sequence[int]) -> None:
+        """From the next step on worker r takes `shares[r]` images of each batch."""
 
     def evaluated(self, evaluation: Evaluation) -> None:
         """Record an evaluation of the current model."""

@@ -6,7 +6,18 @@ import click
 
 from knltrain.cli.on_demand import OnDemandGroup
 
-_NAMES = ("step", "ops", "layers", "exchange", "methods", "nodes", "one-sided", "ddp", "data")
+_NAMES = (
+    "step",
+    "ops",
+    "layers",
+    "exchange",
+    "methods",
+    "nodes",
+    "one-sided",
+    "ddp",
+    "data",
+    "balance",
+)
 
 
 @click.group(cls=OnDemandGroup, package=__name__, names=_NAMES)

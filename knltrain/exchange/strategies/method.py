@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypedDict
 
@@ -179,6 +180,20 @@ class Method:
     def moves(self) -> Literal["parameters", "gradient"]:
         """What a transport's local is: the worker's parameters, or its gradient."""
         return self.rule.moves
+
+    def weight_of(self, rank: int, shares: Sequence[int]) -> float:
+        """The factor of a worker's gradient, with a batch shared out so.
+
+        With it the mean of all gradients is that of the whole batch. 1 where parameters are
+        exchanged: each worker then steps by the mean of its own images.
+        """
+        moved = self if self.levels is None else self.levels.inside
+        if moved.moves != "gradient":
+            return 1.0
+        size = self.group_size or len(shares)
+        first = rank // size * size
+        among = shares[first : first + size]
+        return size * shares[rank] / sum(among) if sum(among) else 1.0
 
     @property
     def comes_alone(self) -> bool:

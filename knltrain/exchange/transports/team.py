@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -69,6 +70,13 @@ def check_sum_values(values: npt.NDArray[np.float64]) -> None:
         raise ValueError(
             f"all_sum: got {values.dtype} of shape {values.shape}, expected float64 of (k,), k >= 1"
         )
+
+
+def of_all_workers(team: Team, values: Sequence[float]) -> npt.NDArray[np.float64]:
+    """A few numbers of every worker, (P, k) by rank (collective)."""
+    found = np.zeros((team.workers, len(values)))
+    found[team.rank] = values
+    return team.all_sum(found.ravel()).reshape(found.shape)
 
 
 class TeamFactory(ABC):

@@ -143,7 +143,7 @@ def test_rank_outside_the_workers_is_refused() -> None:
 def test_batches_of_a_step_follow_each_other_in_the_order_of_the_epoch() -> None:
     images, seen = _images(50), list[int]()
     batches = [ShardedBatches(images, 4, rank, 2, seed=5, iter_size=3) for rank in range(2)]
-    assert (batches[0].steps_per_epoch, batches[0].images_per_step) == (4, 6)
+    assert (batches[0].steps_per_epoch, batches[0].images_in([1, 0])) == (4, 6)
     out, keys = Batch.allocate(2, (1, 1, 1)), set()
     for step in range(5):
         for number in range(3):
@@ -185,3 +185,28 @@ def test_orders_of_several_threads_are_made_once_and_the_oldest_is_dropped(monke
     for epoch in (1, 0, 2, 1, 0):
         orders.of(epoch)
     assert made == [0, 1, 2, 0]
+
+
+@pytest.mark.parametrize("shares", [(7, 3), (10, 0), (0, 4, 6)])
+def test_unequal_shares_make_up_the_same_batch(shares: tuple[int, ...]) -> None:
+    images, seen = _images(50), list[int]()
+    for rank in range(len(shares)):
+        batches = ShardedBatches(images, 10, rank, len(shares), 5, shares=shares)
+        assert batches.images_per_worker == shares[rank]
+        out = Batch.allocate(batches.images_per_worker, images.image_shape)
+        batches.fill(3, out)
+        seen += out.labels.tolist()
+    assert seen == _seen(images, 10, 1, 3)
+
+
+def test_images_are_counted_by_who_takes_them() -> None:
+    batches = ShardedBatches(_images(50), 10, 1, 2, 5, iter_size=2, shares=(7, 3))
+    assert batches.images_in([4, 1]) == 2 * (4 * 7 + 3)
+    batches.share_out((4, 6))
+    assert batches.images_in([4, 1]) == 2 * (4 * 4 + 6)
+
+
+@pytest.mark.parametrize("shares", [(7, 4), (5, 5, 0), (11, -1)])
+def test_shares_of_another_batch_are_refused(shares: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="of 10 images, 2 workers"):
+        ShardedBatches(_images(50), 10, 0, 2, 5, shares=shares)

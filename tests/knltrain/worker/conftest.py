@@ -145,13 +145,20 @@ def make_worker(tiny_images, tiny_network, softmax_backend, initial):
         batch=12,
         iter_size=1,
         feed=None,
+        shares=None,
     ):
         transport = transport or Loopback(tiny_network.packed_size)
         return Worker(
             start=start or WorkerState(0, initial, initial, {}, {}),
             total_steps=steps,
             batches=ShardedBatches(
-                tiny_images, batch, transport.rank, transport.workers, 1, iter_size=iter_size
+                tiny_images,
+                batch,
+                transport.rank,
+                transport.workers,
+                1,
+                iter_size=iter_size,
+                shares=shares,
             ),
             image_shape=(1, 1, 3),
             backend=softmax_backend,

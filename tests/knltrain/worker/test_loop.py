@@ -79,6 +79,44 @@ def test_synchronous_sgd_of_several_workers_is_sgd_on_the_whole_batch(
         np.testing.assert_allclose(parameters, alone.parameters, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("iter_size", [1, 2])
+@pytest.mark.parametrize("shares", [(8, 4), (12, 0), (1, 2, 9)])
+def test_unequal_shares_give_the_gradient_of_the_whole_batch(
+    in_threads, make_worker, initial, shares, iter_size, synchronous_sgd, no_exchange
+):
+    def train(transport):
+        method = synchronous_sgd(len(shares))
+        worker = make_worker(method, transport=transport, shares=shares, iter_size=iter_size)
+        worker.run()
+        assert worker.images_done == 12 * iter_size * 5
+        return worker.parameters.copy()
+
+    results = in_threads(initial.size, len(shares), train)
+    alone = make_worker(no_exchange(), iter_size=iter_size)
+    alone.run()
+    for parameters in results:
+        np.testing.assert_array_equal(parameters, results[0])
+        np.testing.assert_allclose(parameters, alone.parameters, rtol=1e-5, atol=1e-6)
+
+
+def test_shares_that_change_within_a_run_change_no_gradient(
+    in_threads, make_worker, initial, synchronous_sgd, no_exchange
+):
+    class Changing(Observer):
+        def step_done(self, worker, step, loss, learning_rate):
+            worker.share_out([(6, 6), (3, 9), (12, 0), (0, 12), (5, 7)][step % 5])
+
+    def train(transport):
+        make = make_worker(synchronous_sgd(2), transport=transport, observers=[Changing()])
+        make.run()
+        return make.parameters.copy()
+
+    alone = make_worker(no_exchange())
+    alone.run()
+    for parameters in in_threads(initial.size, 2, train):
+        np.testing.assert_allclose(parameters, alone.parameters, rtol=1e-5, atol=1e-6)
+
+
 def test_one_worker_of_sync_sgd_takes_the_very_steps_of_one_without_exchange(
     make_worker, synchronous_sgd, no_exchange
 ):

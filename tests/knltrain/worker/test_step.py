@@ -14,7 +14,7 @@ from knltrain.errors import NonFiniteLoss, RunAborted
 from knltrain.input.batch_feed import BatchFeed, FilledHere
 from knltrain.optimizers.adamw import AdamW
 from knltrain.worker.observer import Observer
-from knltrain.worker.step import GradientSum
+from knltrain.worker.step import GradientSum, weighing
 from vectorized_ops.clipping import Clipping
 from vectorized_ops.reference.adamw import AdamWUpdate
 
@@ -47,6 +47,20 @@ def test_parts_are_the_mean_of_all_batches_when_they_are_ready() -> None:
         (0, [4] * 4 + [3] * 2),
     ]
     assert_array_equal(last, [4, 4, 4, 4, 3, 3])
+
+
+def test_parts_are_weighed_once_and_before_anyone_is_told() -> None:
+    gradient, seen = np.full(4, 2, np.float32), list[tuple[int, list[float]]]()
+    weigh = weighing(gradient, 0.5, lambda offset: seen.append((offset, gradient.tolist())))
+    for offset in (4, 3, 3, 0, 0):
+        weigh(offset)
+    assert seen == [
+        (4, [2, 2, 2, 2]),
+        (3, [2, 2, 2, 1]),
+        (3, [2, 2, 2, 1]),
+        (0, [1, 1, 1, 1]),
+        (0, [1, 1, 1, 1]),
+    ]
 
 
 def test_exchanges_happen_in_the_steps_that_are_due(make_worker, monkeypatch, tiny_network, easgd):

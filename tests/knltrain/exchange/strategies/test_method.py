@@ -135,3 +135,20 @@ def test_who_comes_alone_at_any_time_or_seldom() -> None:
         "in turn": (True, False, False),
         "as they come": (True, True, False),
     }
+
+
+def test_gradients_count_by_their_images_and_parameters_do_not() -> None:
+    gradients = Method("m", GRADIENTS, SynchronousStrategy)
+    assert [gradients.weight_of(rank, (3, 1, 0)) for rank in range(3)] == [9 / 4, 3 / 4, 0]
+    assert gradients.weight_of(1, (4, 4, 4)) == 1
+    assert Method("m", MEAN, SynchronousStrategy, after="step").weight_of(0, (3, 1)) == 1
+
+
+def test_in_groups_gradients_count_by_the_images_of_their_group() -> None:
+    inside = Method("m", GRADIENTS, SynchronousStrategy)
+    outside = Method("m", MEAN, SynchronousStrategy, after="step")
+    method = replace(outside, levels=Levels(2, inside, outside))
+    shares = (6, 2, 0, 0, 4, 4)
+    assert [method.weight_of(rank, shares) for rank in range(6)] == [1.5, 0.5, 1, 1, 1, 1]
+    of_parameters = replace(outside, levels=Levels(2, outside, outside))
+    assert of_parameters.weight_of(0, shares) == 1

@@ -1,0 +1,135 @@
+"""Builds what shares a batch out among workers: first shares, backends, and the observer."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from knltrain.assembly.names import build_backend, build_network
+from knltrain.config import RunConfig
+from knltrain.errors import ConfigError
+
+if TYPE_CHECKING:
+    from knltrain.backends.backend import Backend
+    from knltrain.balance.record import SharesFrom
+    from knltrain.balance.shares import Cost
+    from knltrain.data.dataset import Dataset
+    from knltrain.exchange.strategies.method import Method
+    from knltrain.exchange.transports.team import Team
+    from knltrain.network.network import Network
+    from knltrain.worker.observer import Observer
+
+
+class Balance(NamedTuple):
+    """The shares that a run begins with; `costs` are known where they were measured."""
+
+    shares: tuple[int, ...]
+    costs: tuple[Cost, ...] = ()
+    recorded: tuple[SharesFrom, ...] = ()
+
+
+def check_balance(config: RunConfig) -> None:
+    """Refuse what shares that may change do not work with: ConfigError."""
+    chosen = config.balance
+    if not chosen.may_change:
+        return
+    if chosen.replay is not None:
+        _recorded(config)
+    key = f"balance.replay = '{chosen.replay}'" if chosen.replay else "balance.shares = 'fitted'"
+    if config.placement.data_cores:
+        raise ConfigError(
+            f"{key} with placement.data_cores = {config.placement.data_cores}: a data pool makes "
+            "batches ahead, whose sizes must be known; expected data_cores = 0, or shares in "
+            "numbers"
+        )
+    if config.data.memory == "distributed":
+        raise ConfigError(
+            f"{key} with data.memory = 'distributed': pictures are fetched ahead, and whose they "
+            "are must be known; expected data.memory = 'node', or shares in numbers"
+        )
+
+
+def first_balance(config: RunConfig, team: Team, dataset: Dataset, threads: int) -> Balance:
+    """The shares of the first step (collective where they are fitted)."""
+    chosen = config.balance
+    if chosen.replay is not None:
+        recorded = _recorded(config)
+        return Balance(recorded[0].images, (), recorded)
+    if chosen.shares != "fitted":
+        return Balance(config.images_of_each)
+    return _fitted(config, team, dataset, threads)
+
+
+def build_balanced_backend(
+    config: RunConfig, network: Network, images: int, threads: int, rank: int
+) -> Backend:
+    """The backend of a worker whose batch may grow, or whose speed is emulated."""
+    chosen, images = config.balance, max(1, images)
+    backend: Backend
+    if chosen.may_change:
+        from knltrain.backends.growing import GrowingBackend
+
+        build = partial(build_backend, config, network, threads=threads)
+        backend = GrowingBackend(lambda images: build(batch=images), images)
+    else:
+        backend = build_backend(config, network, images, threads)
+    if chosen.emulated_images_per_second is None:
+        return backend
+    from knltrain.backends.paced import PacedBackend
+
+    return PacedBackend(backend, chosen.emulated_images_per_second[rank])
+
+
+def balances(
+    config: RunConfig, run_folder: Path, balance: Balance, method: Method
+) -> list[Observer]:
+    """Records the shares, and changes them as `[balance]` says; nothing where they are equal."""
+    chosen = config.balance
+    if chosen.is_equal:
+        return []
+    from knltrain.balance.shares import Cost
+    from knltrain.worker.balancing import FittingObserver, ReplayingObserver
+
+    if balance.recorded:
+        return [ReplayingObserver(run_folder, balance.recorded)]
+    costs = balance.costs or (Cost(0.0, 0.0),) * len(balance.shares)
+    # Workers that come at any time do not wait for the slowest one's gradient.
+    is_refitted = chosen.shares == "fitted" and not method.comes_at_any_time
+    steps = chosen.refit_steps if is_refitted else 0
+    return [FittingObserver(run_folder, balance.shares, costs, chosen.granule, steps)]
+
+
+def _fitted(config: RunConfig, team: Team, dataset: Dataset, threads: int) -> Balance:
+    """Measure all workers at once, as they share memory and caches in a step."""
+    from knltrain.balance.measuring import measured_cost, random_batch
+    from knltrain.balance.shares import Cost, fitted_shares
+    from knltrain.exchange.transports.team import of_all_workers
+    from knltrain.network.parameters import ParameterVector
+    from knltrain.worker.termination import MEETING_SECONDS
+
+    network, batch = build_network(config), config.train.batch
+    small = min(config.balance.granule, batch)
+    large = max(small, config.images_of_each[0])
+    backend = build_balanced_backend(config, network, large, threads, team.rank)
+    parameters = ParameterVector(network)
+    parameters.initialise(config.seed)
+    shapes = network.input_shape, dataset.train.label_shape
+    batches = [random_batch(images, *shapes) for images in (small, large)]
+    try:
+        backend.rehearse(batches[-1], parameters.packed, parameters.packed.copy())
+        team.barrier(MEETING_SECONDS)
+        own = measured_cost(backend, parameters.packed, batches)
+    finally:
+        backend.close()
+    found = of_all_workers(team, [own.overhead_seconds, own.image_seconds])
+    costs = tuple(Cost(float(overhead), float(image)) for overhead, image in found)
+    return Balance(fitted_shares(costs, batch, config.balance.granule), costs)
+
+
+def _recorded(config: RunConfig) -> tuple[SharesFrom, ...]:
+    from knltrain.balance.record import read_shares
+
+    assert config.balance.replay is not None
+    path = Path(config.balance.replay)
+    return read_shares(path, config.train.batch, config.total_workers)

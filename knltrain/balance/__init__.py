@@ -1,0 +1,1 @@
+"""Shares of a batch for workers of unequal speed: fitted to measured times, recorded, replayed."""

@@ -1,0 +1,90 @@
+"""Shares of a batch by the measured speeds of workers, so that all need as long for a step.
+
+Each worker takes whole granules of images, since a kernel needs as long for a few images as for a
+whole vector of them. The slowest worker decides how long a step takes.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+WORTHWHILE = 0.05
+"""Share of a step's time that other shares must save to be taken over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Seconds of a worker's step: ``overhead_seconds``, and ``image_seconds`` for each image."""
+
+    overhead_seconds: float
+    image_seconds: float
+
+    def of(self, images: int) -> float:
+        """Seconds of a step with so many images; none without images."""
+        return self.overhead_seconds + self.image_seconds * images if images else 0.0
+
+    def scaled(self, factor: float) -> Cost:
+        """The cost of a worker that is so many times slower."""
+        return Cost(self.overhead_seconds * factor, self.image_seconds * factor)
+
+
+def cost_of(times: Sequence[tuple[int, float]]) -> Cost:
+    """The cost through the measured (images, seconds) of a small and of a larger batch."""
+    (small, first), (large, second) = times
+    if large <= small:
+        return Cost(0.0, second / large)
+    # By noise the larger batch may seem to be the faster one, and the overhead less than nothing.
+    image = min(max(second - first, 0.0) / (large - small), second / large)
+    return Cost(second - image * large, image)
+
+
+def equal_shares(batch: int, workers: int) -> tuple[int, ...]:
+    """The shares of workers of equal speed, whose number divides the batch."""
+    return (batch // workers,) * workers
+
+
+def fitted_shares(costs: Sequence[Cost], batch: int, granule: int) -> tuple[int, ...]:
+    """The shares, by rank, with which the slowest worker is done soonest.
+
+    All shares but one are multiples of ``granule`` images; what is left of the batch goes where it
+    ends soonest. A worker that would hold up the others gets no images. Rank 0, whose loss is
+    reported, always has some. Granules are dealt one by one to whoever would end soonest with one
+    more, which is optimal, as no worker becomes faster by more images.
+    """
+    granule = min(granule, batch)
+    shares = [0] * len(costs)
+    shares[0] = granule
+    waiting = [(cost.of(shares[rank] + granule), rank) for rank, cost in enumerate(costs)]
+    heapq.heapify(waiting)
+    for _ in range(batch // granule - 1):
+        _, rank = waiting[0]
+        shares[rank] += granule
+        heapq.heapreplace(waiting, (costs[rank].of(shares[rank] + granule), rank))
+    if left := batch - sum(shares):
+        soonest = min(range(len(costs)), key=lambda rank: costs[rank].of(shares[rank] + left))
+        shares[soonest] += left
+    return tuple(shares)
+
+
+def step_seconds(costs: Sequence[Cost], shares: Sequence[int]) -> float:
+    """Seconds until the slowest worker has its gradient."""
+    return max(cost.of(images) for cost, images in zip(costs, shares, strict=True))
+
+
+def refitted(
+    costs: Sequence[Cost], shares: tuple[int, ...], seconds: Sequence[float], granule: int
+) -> tuple[tuple[Cost, ...], tuple[int, ...]]:
+    """Costs after steps that took ``seconds`` of each worker, and shares for the next ones.
+
+    The shares stay as they are unless a step becomes faster by more than `WORTHWHILE`. A worker
+    without images keeps the cost that was measured last.
+    """
+    measured = tuple(
+        cost.scaled(spent / cost.of(images)) if images and spent and cost.of(images) else cost
+        for cost, images, spent in zip(costs, shares, seconds, strict=True)
+    )
+    found = fitted_shares(measured, sum(shares), granule)
+    now, then = step_seconds(measured, shares), step_seconds(measured, found)
+    return measured, found if then < (1 - WORTHWHILE) * now else shares

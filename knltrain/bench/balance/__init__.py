@@ -1,0 +1,1 @@
+"""Unequal workers: how much of the sum of their speeds a run reaches."""

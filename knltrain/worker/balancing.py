@@ -1,0 +1,121 @@
+"""Shares of a batch during a run: recorded, fitted anew by the times of steps, or replayed."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import final
+
+from knltrain.balance.record import SHARES, SharesFrom, header_of, row_of
+from knltrain.balance.shares import Cost, refitted
+from knltrain.exchange.transports.team import of_all_workers
+from knltrain.files.durable import reason_of
+from knltrain.worker.observer import Observer
+from knltrain.worker.view import WorkerView
+
+
+class _Recording(Observer):
+    """Rank 0 writes the shares into a file of the run's folder, a row whenever they change."""
+
+    def __init__(self, run_folder: Path, shares: Sequence[int], costs: Sequence[Cost]) -> None:
+        self.shares, self.costs = tuple(shares), tuple(costs)
+        self._path = run_folder / SHARES
+
+    def started(self, worker: WorkerView) -> None:
+        """Write the first row; a run that goes on writes below those that it has."""
+        self._write(worker)
+
+    def take(self, worker: WorkerView, shares: tuple[int, ...]) -> None:
+        """Let the worker take another share from here on."""
+        if shares != self.shares:
+            self.shares = shares
+            worker.share_out(shares)
+            self._write(worker)
+
+    def _write(self, worker: WorkerView) -> None:
+        if worker.team.rank:
+            return
+        pairs = zip(self.costs, self.shares, strict=True)
+        seconds = [cost.of(images) for cost, images in pairs]
+        try:
+            is_new = not self._path.exists()
+            with self._path.open("a", encoding="utf-8", newline="") as file:
+                rows = csv.writer(file, lineterminator="\n")
+                if is_new:
+                    rows.writerow(header_of(len(self.shares)))
+                rows.writerow(row_of(SharesFrom(worker.step, self.shares), seconds))
+        except OSError as error:
+            worker.unwritten(SHARES, f"it lacks rows ({reason_of(error)})")
+
+
+@final
+class FittingObserver(_Recording):
+    """Fits the shares anew by the times of the steps, as often as `refit_steps` says; 0: never."""
+
+    def __init__(
+        self,
+        run_folder: Path,
+        shares: Sequence[int],
+        costs: Sequence[Cost],
+        granule: int,
+        refit_steps: int,
+    ) -> None:
+        super().__init__(run_folder, shares, costs)
+        self._granule, self._refit_steps = granule, refit_steps
+        self._since = (0, 0.0)
+
+    def started(self, worker: WorkerView) -> None:
+        """Write the first row, and begin to measure."""
+        super().started(worker)
+        self._since = (worker.step, _computed(worker))
+
+    def is_due(self, since: int, step: int) -> bool:
+        """After so many steps."""
+        return bool(self._refit_steps) and step // self._refit_steps > since // self._refit_steps
+
+    def met(self, worker: WorkerView) -> None:
+        """Gather the times of all workers, and fit."""
+        if worker.progress.ended:
+            return
+        step, seconds = self._since
+        self._since = worker.step, _computed(worker)
+        steps = worker.step - step
+        own = (self._since[1] - seconds) / steps if steps else 0.0
+        taken = [float(each) for each in of_all_workers(worker.team, [own])[:, 0]]
+        self.costs, shares = refitted(self.costs, self.shares, taken, self._granule)
+        self.take(worker, shares)
+
+
+@final
+class ReplayingObserver(_Recording):
+    """Takes the shares that another run had at the same steps."""
+
+    def __init__(self, run_folder: Path, recorded: Sequence[SharesFrom]) -> None:
+        workers = len(recorded[0].images)
+        super().__init__(run_folder, recorded[0].images, (Cost(0.0, 0.0),) * workers)
+        self._recorded = recorded
+
+    def started(self, worker: WorkerView) -> None:
+        """Take the shares of the first step that is taken."""
+        images = self._at(worker.step)
+        self.shares = images
+        worker.share_out(images)
+        super().started(worker)
+
+    def is_due(self, since: int, step: int) -> bool:
+        """At the steps of the other run's changes."""
+        return any(since < each.step <= step for each in self._recorded)
+
+    def met(self, worker: WorkerView) -> None:
+        """Take the shares of this step on."""
+        self.take(worker, self._at(worker.step))
+
+    def _at(self, step: int) -> tuple[int, ...]:
+        return next(each.images for each in reversed(self._recorded) if each.step <= step)
+
+
+def _computed(worker: WorkerView) -> float:
+    """Seconds of gradients so far, and of the batches that the worker filled for them."""
+    clocks = worker.clocks
+    return clocks.gradient.seconds + clocks.batch.seconds

@@ -1,0 +1,69 @@
+"""The keys of [balance], alone and with the number of workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from knltrain.config import RunConfig, to_toml, with_workers
+from knltrain.errors import ConfigError
+
+Load = Callable[..., RunConfig]
+Refusal = Callable[..., str]
+
+
+def test_shares_are_equal_unless_told_otherwise(load: Load) -> None:
+    balance = load().balance
+    assert (balance.shares, balance.granule, balance.refit_steps) == ("equal", 16, 50)
+    assert balance.is_equal
+    assert not balance.may_change
+
+
+@pytest.mark.parametrize(
+    ("override", "may_change"),
+    [
+        ("balance.shares=[48,16]", False),
+        ('balance.shares="fitted"', True),
+        ('balance.replay="runs/other/shares.csv"', True),
+    ],
+)
+def test_unequal_shares_need_not_divide_a_batch(
+    load: Load, override: str, may_change: bool
+) -> None:
+    config = load("workers=2", "train.batch=64", override)
+    assert not config.balance.is_equal
+    assert config.balance.may_change == may_change
+    assert load(text=to_toml(config)) == config
+    if may_change:
+        assert with_workers(config, 3).workers == 3
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["balance.shares=[48,17]"], "these are 2 and add up to 65"),
+        (["balance.shares=[64]"], "these are 1 and add up to 64"),
+        (["balance.shares=[0,64]"], "expected images for rank 0"),
+        (["balance.shares=[65,-1]"], "balance.shares[1] = -1: expected to be greater than"),
+        (["balance.shares=[]"], "balance.shares = []: expected"),
+        (["balance.shares=some"], "balance.shares = 'some': expected to be 'equal' or 'fitted'"),
+        (["balance.granule=0"], "balance.granule = 0"),
+        (["balance.emulated_images_per_second=[4]"], "expected 2 speeds, one for each worker"),
+        (["balance.emulated_images_per_second=[4,0]"], "to be greater than 0"),
+        (
+            ['balance.shares="fitted"', 'balance.replay="shares.csv"'],
+            "replay = 'shares.csv' and shares = 'fitted': expected one of them",
+        ),
+        (["train.batch=63"], "such as 62, or balance.shares = 'fitted'"),
+    ],
+)
+def test_what_does_not_fit_is_refused(refusal: Refusal, overrides: list[str], told: str) -> None:
+    assert told in refusal("workers=2", *overrides)
+
+
+def test_shares_are_compared_with_workers_once_these_are_known(load: Load) -> None:
+    config = load("balance.shares=[48,16]")
+    assert with_workers(config, 2).balance.shares == (48, 16)
+    with pytest.raises(ConfigError, match="expected 4 numbers of images"):
+        with_workers(config, 4)

@@ -1,0 +1,83 @@
+"""Runs of workers with unequal shares of a batch: as one worker, to the bit again, or fitted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from knltrain.balance.record import read_shares
+from tests.knltrain.marks import by_cost
+
+LIMIT_SECONDS = 240.0
+SETTINGS = (
+    "exchange.method=sync_sgd",
+    "train.iter_size=2",
+    "placement.pin=false",
+    "backend.threads=1",
+    "checkpoint.every_epochs=0",
+)
+
+
+@pytest.fixture
+def train(tmp_path: Path, run_toml: str, start_knltrain: Callable[..., object]):
+    """train(settings): the run's folder."""
+    (tmp_path / "run.toml").write_text(run_toml)
+
+    def run(name: str, *settings: str) -> Path:
+        words = [word for one in (*SETTINGS, *settings) for word in ("--set", one)]
+        command = ("train", "run.toml", "--set", f"name={name}", *words)
+        with start_knltrain(*command, cwd=tmp_path) as process:
+            _, err = process.communicate(timeout=LIMIT_SECONDS)
+        assert (process.returncode, err) == (0, "")
+        return tmp_path / "runs" / name
+
+    return run
+
+
+def weights(folder: Path) -> dict[str, np.ndarray]:
+    (kept,) = folder.glob("checkpoint-*")
+    return load_file(kept / "center.safetensors")
+
+
+MORE = {
+    "itself": (),
+    "data pool": ("placement.data_cores=1",),
+    "by layer": ("exchange.method=layerwise_sgd",),
+    "trees": ("exchange.method=caffegpi",),
+}
+
+
+@pytest.mark.parametrize("kind", by_cost(MORE, "data pool", "trees", quick="itself"))
+def test_workers_of_unequal_shares_train_as_one_of_the_whole_batch(train, kind):
+    alone = train("alone", "workers=1", "train.steps=4")
+    shared = train("shared", "workers=2", "train.steps=4", "balance.shares=[11,5]", *MORE[kind])
+    assert read_shares(shared / "shares.csv", 16, 2)[0].images == (11, 5)
+    expected = weights(alone)
+    for name, values in weights(shared).items():
+        np.testing.assert_allclose(values, expected[name], rtol=1e-3, atol=1e-5, err_msg=name)
+    found = [json.loads((each / "result.json").read_text()) for each in (alone, shared)]
+    assert found[0]["test_accuracy"] == found[1]["test_accuracy"]
+
+
+def test_fitted_shares_follow_the_speeds_and_can_be_replayed_to_the_bit(train):
+    speeds = "balance.emulated_images_per_second=[100,300]"
+    fitting = ("balance.shares=fitted", "balance.granule=2", "balance.refit_steps=2")
+    first = train("first", "workers=2", "train.steps=6", speeds, *fitting)
+    rows = read_shares(first / "shares.csv", 16, 2)
+    assert rows[0].images == (4, 12)
+    replay = f"balance.replay={first / 'shares.csv'}"
+    again = train("again", "workers=2", "train.steps=6", replay)
+    assert read_shares(again / "shares.csv", 16, 2) == rows
+    expected = weights(first)
+    for name, values in weights(again).items():
+        np.testing.assert_array_equal(values, expected[name], err_msg=name)
+
+
+def test_a_worker_without_images_only_exchanges(train):
+    folder = train("idle", "workers=2", "train.steps=3", "balance.shares=[16,0]")
+    assert json.loads((folder / "result.json").read_text())["worker_steps"] == [3, 3]
