@@ -11,6 +11,7 @@
       RunFolderError     a run folder that cannot be created or read
       KernelCacheError   a folder for compiled kernels that cannot be written
       CollectiveError    a collective operation that its arguments, or other ranks, do not allow
+      DeviceError        a device, such as a GPU, that fails or has too little memory
       ElasticError       a call of knltrain.elastic at a moment when it cannot be done
       ExchangeTimeout    workers that did not reach an exchange in time
       PeerLost           another worker of the run is gone
@@ -102,6 +103,10 @@ class CollectiveError(KnltrainError):
     """A collective operation that its arguments, or those of other ranks, do not allow."""
 
     exit_code = BAD_INPUT
+
+
+class DeviceError(KnltrainError):
+    """A device, such as a GPU, that fails or has too little memory."""
 
 
 class ElasticError(KnltrainError):

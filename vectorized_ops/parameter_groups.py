@@ -1,7 +1,8 @@
-"""Parameter groups: parts of a packed vector that an optimizer treats alike."""
+"""Parameter groups, parts of a vector that an optimizer treats alike; bounds of gradients."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,19 @@ import numpy.typing as npt
 
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray
+
+
+@dataclass(frozen=True, slots=True)
+class Clipping:
+    """Bounds of a gradient; infinity stands for none.
+
+    First every value is brought into ±`value`. Then, where the 2-norm of all of them together is
+    larger than `norm`, all are multiplied by norm / 2-norm (Pascanu, Mikolov, Bengio, *On the
+    difficulty of training recurrent neural networks*, ICML 2013, algorithm 1).
+    """
+
+    norm: float = math.inf
+    value: float = math.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)

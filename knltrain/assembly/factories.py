@@ -19,6 +19,7 @@ from knltrain.errors import ConfigError
 if TYPE_CHECKING:
     from knltrain.backends.backend import Backend
     from knltrain.backends.torch.execution import Execution
+    from knltrain.backends.torch.mirrors import Mirrors
     from knltrain.cluster.worker import MeetingPoint
     from knltrain.communication.internode.collective import NodeCollective
     from knltrain.communication.internode.wire.formats import WireKernels
@@ -333,26 +334,34 @@ def cpu_backend(config: RunConfig, network: Network, batch: int, threads: int) -
 def torch_backend(config: RunConfig, network: Network, batch: int, threads: int) -> Backend:
     """PyTorch's modules and autograd, run by `backend.engine`."""
     from knltrain.backends.torch.backend import TorchBackend
+    from knltrain.backends.torch.mirrors import Mirrors
 
-    execution = ENGINES[config.backend.engine](network)
-    return TorchBackend(network, batch, threads, execution, loss_of(config, network))
+    chosen = config.backend
+    mirrors = Mirrors()
+    if chosen.device != "cpu":
+        from knltrain.backends.torch.devices import device_named
+
+        mirrors = Mirrors(device_named(chosen.device))
+    execution = ENGINES[chosen.engine](network, mirrors)
+    loss = loss_of(config, network)
+    return TorchBackend(network, batch, threads, execution, loss, mirrors, chosen.precision)
 
 
-def eager_execution(network: Network) -> Execution:
+def eager_execution(network: Network, mirrors: Mirrors) -> Execution:
     """PyTorch as it is."""
     from knltrain.backends.torch.execution import EagerExecution
 
-    return EagerExecution(network)
+    return EagerExecution(network, mirrors)
 
 
-def ipex_execution(network: Network) -> Execution:
-    """PyTorch with Intel's extension; `ConfigError` where that is not installed."""
+def ipex_execution(network: Network, mirrors: Mirrors) -> Execution:  # noqa: ARG001
+    """PyTorch with Intel's extension, on the host; `ConfigError` where that is not installed."""
     from knltrain.backends.torch.ipex_execution import IpexExecution
 
     return IpexExecution(network)
 
 
-ENGINES: dict[str, Callable[[Network], Execution]] = {
+ENGINES: dict[str, Callable[[Network, Mirrors], Execution]] = {
     "eager": eager_execution,
     "ipex": ipex_execution,
 }

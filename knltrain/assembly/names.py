@@ -82,6 +82,8 @@ def check_names(config: RunConfig) -> None:
     _pick("optimizer.name", config.optimizer.name, OPTIMIZERS)
     _pick("exchange.method", config.exchange.method, METHODS)
     _pick("backend.name", config.backend.name, BACKENDS)
+    for number, some in enumerate(config.backend.workers):
+        _pick(f"backend.workers[{number}].name", some.name or config.backend.name, BACKENDS)
     _pick("backend.implementation", config.backend.implementation, KERNELS)
     if config.backend.engine == "ipex":
         from knltrain.backends.torch.ipex_installation import check_ipex

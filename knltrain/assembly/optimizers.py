@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from knltrain.network.parameter_groups import ParameterGroup
     from knltrain.optimizers.adaptive import AdaptiveUpdate
     from knltrain.optimizers.optimizer import Optimizer
-    from vectorized_ops.clipping import Clipping
-    from vectorized_ops.parameter_groups import ParameterGroups
+    from vectorized_ops.parameter_groups import Clipping, ParameterGroups
 
 Value = TypeVar("Value")
 
@@ -136,7 +135,7 @@ def _l1(config: RunConfig) -> bool:
 
 def _clipping(config: RunConfig) -> Clipping:
     """Bounds of the mean gradient; those of the configuration are of the sum, as Caffe's."""
-    from vectorized_ops.clipping import Clipping
+    from vectorized_ops.parameter_groups import Clipping
 
     chosen, batches = config.optimizer, config.train.iter_size
     norm, value = chosen.clip_norm or math.inf, chosen.clip_value or math.inf

@@ -82,6 +82,10 @@ def check_run(config: RunConfig, keep: Callable[[Dataset], None] | None = None) 
     check_across_nodes(config, method)
     check_wire_format(config, method)
     method.strategy.check_run(method, config)
+    if config.backend.device != "cpu" or config.backend.workers:
+        from knltrain.assembly.own_backend import check_devices
+
+        check_devices(config)
     if config.balance.may_change:
         from knltrain.assembly.balancing import check_balance
 

@@ -75,6 +75,10 @@ def build_worker(
     from knltrain.optimizers.optimizer import LayerwiseOptimizer, OptimizerPlaceholder
     from knltrain.worker.loop import Worker
 
+    if config.backend.device != "cpu" or config.backend.workers:
+        from knltrain.assembly.own_backend import with_own_backend
+
+        config = with_own_backend(config, team.rank)
     clocks = Clocks.over(team.clocks)
     task = _task(config, team, clocks, threads, data_fd)
     network, batches = task.identity.network, task.batches

@@ -1,17 +1,12 @@
-"""The tables [exchange] and [balance]: what workers exchange, and what each takes of a batch."""
+"""The table [exchange]: its keys and their valid values."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from knltrain.config.tables import Count, Folder, Fraction, Name, NotNegative, Positive, Table
-
-Shares: TypeAlias = Annotated[
-    tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, min_length=1)
-]
-Speeds: TypeAlias = Annotated[tuple[Positive, ...], Field(strict=False, min_length=1)]
+from knltrain.config.tables import Count, Fraction, Name, NotNegative, Positive, Table
 
 
 class ExchangeConfig(Table):
@@ -108,96 +103,3 @@ class ExchangeConfig(Table):
                 "and there is none: give emulated_link_gbits, or leave it out"
             )
         return self
-
-
-class BalanceConfig(Table):
-    """[balance]: how many images of a batch each worker takes."""
-
-    shares: Literal["equal", "fitted"] | Shares = Field(
-        default="equal",
-        description="images of each worker, by rank; fitted: as many as make all need as long for a"
-        " step, measured before the first one",
-    )
-    granule: Count = Field(
-        default=16, description="images that fitted shares are multiples of, as a vector of a core"
-    )
-    refit_steps: Annotated[int, Field(ge=0)] = Field(
-        default=50,
-        description="steps after which fitted shares are fitted anew by the times of the steps; 0:"
-        " never",
-    )
-    replay: Folder | None = Field(
-        default=None,
-        description="shares.csv of another run, whose shares are taken at the same steps",
-    )
-    emulated_images_per_second: Speeds | None = Field(
-        default=None,
-        description="speeds of the workers, by rank, that are emulated by sleeping: for"
-        " measurements",
-    )
-
-    @model_validator(mode="after")
-    def _shares_are_said_once(self) -> BalanceConfig:
-        if self.replay is not None and self.shares != "equal":
-            raise ValueError(
-                f"replay = '{self.replay}' and shares = {_shown(self.shares)}: expected one of "
-                "them, which says how many images each worker takes"
-            )
-        return self
-
-    @property
-    def is_equal(self) -> bool:
-        """Whether all workers take as many images."""
-        return self.shares == "equal" and self.replay is None
-
-    @property
-    def may_change(self) -> bool:
-        """Whether shares are known only once the workers are there, and may change later."""
-        return self.shares == "fitted" or self.replay is not None
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether workers take equal shares at their own speeds."""
-        return self.is_equal and self.emulated_images_per_second is None
-
-    def images_of_each(self, batch: int, workers: int) -> tuple[int, ...]:
-        """The images of each worker, by rank; where they are still to be fitted, equal ones."""
-        if isinstance(self.shares, tuple):
-            return self.shares
-        each, more = divmod(batch, workers)
-        return tuple(each + (rank < more) for rank in range(workers))
-
-    def check(self, batch: int, workers: int) -> None:
-        """Raise ValueError unless shares and speeds are those of so many workers and images."""
-        shares, speeds = self.shares, self.emulated_images_per_second
-        if self.is_equal:
-            _check_equal(batch, workers)
-        if isinstance(shares, tuple) and (len(shares) != workers or sum(shares) != batch):
-            raise ValueError(
-                f"balance.shares = {_shown(shares)}: expected {workers} numbers of images, one for "
-                f"each worker, that add up to train.batch = {batch}; these are {len(shares)} and "
-                f"add up to {sum(shares)}"
-            )
-        if isinstance(shares, tuple) and not shares[0]:
-            raise ValueError(
-                f"balance.shares = {_shown(shares)}: expected images for rank 0, whose loss is "
-                "reported"
-            )
-        if speeds is not None and len(speeds) != workers:
-            raise ValueError(
-                f"balance.emulated_images_per_second = {list(speeds)}: expected {workers} speeds, "
-                "one for each worker"
-            )
-
-
-def _shown(shares: str | tuple[int, ...]) -> str:
-    return f"'{shares}'" if isinstance(shares, str) else str(list(shares))
-
-
-def _check_equal(batch: int, workers: int) -> None:
-    if batch % workers:
-        fitting = max(workers, batch - batch % workers)
-        raise ValueError(
-            f"train.batch = {batch} images do not divide evenly among {workers} workers: "
-            f"use a multiple of {workers}, such as {fitting}, or balance.shares = 'fitted'"
-        )

@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
+from knltrain.config.backend_tables import BackendConfig, BalanceConfig
 from knltrain.config.data_table import DataConfig
-from knltrain.config.exchange_table import BalanceConfig, ExchangeConfig
+from knltrain.config.exchange_table import ExchangeConfig
 from knltrain.config.methods import METHODS, OPTIONS
 from knltrain.config.optimizer_tables import LearningRateConfig, OptimizerConfig
 from knltrain.config.tables import (
-    BackendConfig,
     CheckpointConfig,
     CountOrAuto,
     EvaluationConfig,

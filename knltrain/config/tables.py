@@ -10,7 +10,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 Name: TypeAlias = Annotated[str, Field(min_length=1)]
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 CountOrAuto: TypeAlias = Count | Literal["auto"]
-MicroBatch: TypeAlias = Annotated[int, Field(ge=0)] | Literal["auto"]
 CpuList: TypeAlias = Annotated[str, Field(pattern=r"^(\d+(-\d+)?(,\d+(-\d+)?)*)?$")]
 NotNegative: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Finite: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
@@ -182,60 +181,6 @@ class LossConfig(Table):
                     f"{key} = {value!r} is of kind 'softmax_cross_entropy', not of '{self.kind}': "
                     "leave it out"
                 )
-        return self
-
-
-class BackendConfig(Table):
-    """[backend]: what computes loss and gradient."""
-
-    name: Name = Field(default="cpu", description="'cpu' or 'torch'")
-    implementation: Name = Field(
-        default="numba", description="kernels of the cpu backend: 'numba', 'onednn' or 'reference'"
-    )
-    engine: Literal["eager", "ipex"] = Field(
-        default="eager",
-        description="what runs the torch backend's modules; ipex: Intel's extension for PyTorch",
-    )
-    winograd: bool = Field(
-        default=True,
-        description="let numba convolve by Winograd's or Strassen's algorithm where that is faster;"
-        " rounding errors are larger",
-    )
-    micro_batch: MicroBatch = Field(
-        default=0,
-        description="images of a worker's batch that the cpu backend computes at a time, for less"
-        " memory; 0: all; auto: all, or as many as are measured to be faster",
-    )
-    threads: CountOrAuto = Field(
-        default="auto", description="threads per worker; auto: one per core"
-    )
-    tuning: Literal["auto", "full", "off"] = Field(
-        default="auto",
-        description="how numba chooses an algorithm for each layer and direction; auto: measure"
-        " those that may be the fastest; full: measure all; off: by what each is expected to take",
-    )
-    tuning_seconds: Positive = Field(
-        default=60.0,
-        description="what a worker may spend on measuring, with tuning = 'auto'; what is known from"
-        " earlier runs is not measured again",
-    )
-
-    @model_validator(mode="after")
-    def _engine_is_torchs(self) -> BackendConfig:
-        if self.engine != "eager" and self.name != "torch":
-            raise ValueError(
-                f"engine '{self.engine}' runs the modules of backend 'torch', not '{self.name}': "
-                "choose name = 'torch', or leave out engine"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _micro_batch_is_the_cpus(self) -> BackendConfig:
-        if self.micro_batch != 0 and self.name == "torch":
-            raise ValueError(
-                f"micro_batch = {self.micro_batch!r} is of backend 'cpu', 'torch' computes the "
-                "whole batch at a time: choose name = 'cpu', or leave out micro_batch"
-            )
         return self
 
 

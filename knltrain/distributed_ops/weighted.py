@@ -20,8 +20,8 @@ from knltrain.distributed_ops.times import BACKWARD_DATA, BACKWARD_WEIGHTS, FORW
 from knltrain.errors import NetworkError
 from knltrain.vectors import FloatArray
 from vectorized_ops import shapes
-from vectorized_ops.clipping import Clipping
 from vectorized_ops.layout import AnyArray
+from vectorized_ops.parameter_groups import Clipping
 from vectorized_ops.shapes import FLOAT_BYTES
 
 

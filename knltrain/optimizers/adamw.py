@@ -11,8 +11,7 @@ from knltrain.network.parameter_groups import ParameterGroup
 from knltrain.optimizers.optimizer import Optimizer, StateArray
 from knltrain.optimizers.parameter_groups import numbered_groups
 from knltrain.vectors import FloatArray, aligned_zeros
-from vectorized_ops.clipping import Clipping
-from vectorized_ops.parameter_groups import ParameterGroups
+from vectorized_ops.parameter_groups import Clipping, ParameterGroups
 
 # (parameters, gradient, first_moment, second_moment, step, learning_rate)
 MomentsUpdate: TypeAlias = Callable[

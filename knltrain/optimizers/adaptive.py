@@ -11,8 +11,7 @@ from knltrain.network.parameter_groups import ParameterGroup
 from knltrain.optimizers.optimizer import Optimizer, StateArray
 from knltrain.optimizers.parameter_groups import numbered_groups
 from knltrain.vectors import FloatArray, aligned_zeros
-from vectorized_ops.clipping import Clipping
-from vectorized_ops.parameter_groups import ParameterGroups
+from vectorized_ops.parameter_groups import Clipping, ParameterGroups
 
 # (parameters, gradient, state, step, learning_rate)
 AdaptiveUpdate: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray, int, float], None]

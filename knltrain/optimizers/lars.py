@@ -13,8 +13,7 @@ from knltrain.optimizers.optimizer import Optimizer, StateArray
 from knltrain.optimizers.parameter_groups import layers_of
 from knltrain.optimizers.sgd import VelocityUpdate
 from knltrain.vectors import FloatArray, aligned_zeros
-from vectorized_ops.clipping import Clipping
-from vectorized_ops.parameter_groups import ParameterGroups
+from vectorized_ops.parameter_groups import Clipping, ParameterGroups
 
 # (groups, clipping, momentum, trust_coefficient, adapted)
 LARSKernel: TypeAlias = Callable[

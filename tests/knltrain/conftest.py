@@ -27,7 +27,14 @@ Start: TypeAlias = Callable[..., subprocess.Popen[str]]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what is marked `ipex` where that is not installed."""
+    """Skip what is marked `ipex` or `gpu` where there is none."""
+    if of_devices := [item for item in items if item.get_closest_marker("gpu")]:
+        import torch
+
+        if torch.accelerator.current_accelerator(check_available=True) is None:
+            skip = pytest.mark.skip(reason="PyTorch finds no device beside the host: no GPU here")
+            for item in of_devices:
+                item.add_marker(skip)
     if find_spec("intel_extension_for_pytorch") is None:
         skip = pytest.mark.skip(reason="IPEX 2.8 is not installed: see scripts/test --ipex")
         for item in items:

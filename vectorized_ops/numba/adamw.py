@@ -8,13 +8,12 @@ from typing import Any, final
 import numba
 import numpy as np
 
-from vectorized_ops.clipping import Clipping
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.numba.clipping import GradientScale, within
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.emit.threads import part
 from vectorized_ops.numba.sgd import LINE, follow, segment_of
-from vectorized_ops.parameter_groups import ParameterGroups
+from vectorized_ops.parameter_groups import Clipping, ParameterGroups
 
 
 @final

@@ -10,12 +10,11 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from vectorized_ops.clipping import Clipping
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.emit.raw_arrays import stack_vector
 from vectorized_ops.numba.emit.threads import part
-from vectorized_ops.parameter_groups import ParameterGroups
+from vectorized_ops.parameter_groups import Clipping, ParameterGroups
 
 _PIECE = 4096
 """Values that a thread sums at a time: 16 KiB, a microsecond of work."""

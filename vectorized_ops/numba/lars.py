@@ -8,12 +8,11 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from vectorized_ops.clipping import Clipping
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.numba.clipping import SquaredNorms, norm_scale
 from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.sgd import move
-from vectorized_ops.parameter_groups import ParameterGroups
+from vectorized_ops.parameter_groups import Clipping, ParameterGroups
 
 
 @final

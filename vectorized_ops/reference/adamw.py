@@ -8,9 +8,8 @@ from typing import final
 
 import numpy as np
 
-from vectorized_ops.clipping import Clipping
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.parameter_groups import ParameterGroups
+from vectorized_ops.parameter_groups import Clipping, ParameterGroups
 from vectorized_ops.reference.clipping import clipped
 from vectorized_ops.reference.sgd import follow
 

@@ -7,9 +7,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from vectorized_ops.clipping import Clipping
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.parameter_groups import ParameterGroups
+from vectorized_ops.parameter_groups import Clipping, ParameterGroups
 
 
 def squared_norms(vector: AnyArray, groups: ParameterGroups) -> npt.NDArray[np.float64]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Literal, TypeAlias
 
 import torch
 
 from knltrain.backends.backend import Backend, Ready, nobody_waits
 from knltrain.backends.cpu.backend import ViewCache
 from knltrain.backends.loss import PLAIN, Loss
+from knltrain.backends.torch.devices import described, failures_told
 from knltrain.backends.torch.execution import EagerExecution, Execution, Tensors
 from knltrain.backends.torch.losses import mean_loss, sum_of_losses
+from knltrain.backends.torch.mirrors import Mirrors
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
 from knltrain.interchange.to_torch import NetworkModule
@@ -19,12 +24,17 @@ from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.vectors import FloatArray
 
+Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]
+"""What products of layers are rounded to; sums, parameters and losses are float32."""
+
 
 class TorchBackend(Backend):
-    """A network as PyTorch modules on the CPU, with oneDNN kernels in channels-last layout.
+    """A network as PyTorch modules, on the CPU with oneDNN kernels in channels-last layout.
 
-    `execution` runs the modules, eagerly by default. The number of threads is PyTorch's, and so the
-    whole process's; dropout uses PyTorch's generator.
+    `execution` runs the modules, eagerly by default, on the device of `mirrors`, which must be its
+    own. The number of threads is PyTorch's, and so the whole process's; dropout uses PyTorch's
+    generator. With `precision` "bfloat16" layers compute by autocast, and the loss in float32;
+    "tf32" lets an NVIDIA GPU round products.
     """
 
     def __init__(
@@ -34,10 +44,17 @@ class TorchBackend(Backend):
         threads: int,
         execution: Execution | None = None,
         loss: Loss = PLAIN,
+        mirrors: Mirrors | None = None,
+        precision: Precision = "float32",
     ) -> None:
         torch.set_num_threads(threads)
         self._network, self._loss = network, loss
-        self._execution = execution or EagerExecution(network)
+        self._mirrors = Mirrors() if mirrors is None else mirrors
+        self._device, self._precision = self._mirrors.device, precision
+        self._execution = execution or EagerExecution(network, self._mirrors)
+        if self._device.type == "cuda":
+            torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+            torch.backends.cudnn.allow_tf32 = precision == "tf32"
         self._tensors = ViewCache(self._as_tensors)
         frozen = {
             layer.name
@@ -61,50 +78,91 @@ class TorchBackend(Backend):
         Its gradient overwrites `gradient`; that of a running statistic is (running - batch's).
         """
         self._check_statistics(batch)
-        module = self._execution.module_of(parameters).train()
+        with failures_told(self._device, len(batch.labels)):
+            loss = self._loss_and_gradient(batch, parameters, gradient)
+            self._mirrors.store(gradient)
+            return loss.item()
+
+    def _loss_and_gradient(
+        self, batch: Batch, parameters: FloatArray, gradient: FloatArray
+    ) -> torch.Tensor:
+        module = self._loaded(parameters).train()
         gradients = self._tensors.of(gradient)
-        gradient.fill(0)
+        self._mirrors.packed(gradient).zero_()
         _keep_statistics_in(module, gradients)
-        outputs, labels = self._network.outputs, torch.from_numpy(batch.labels)
-        loss = torch.zeros((), dtype=torch.float32, device="cpu")
-        for output, logits in zip(outputs, module.logits(_nchw(batch), outputs), strict=True):
-            loss = loss + output.weight * mean_loss(self._loss, logits, labels)
+        outputs, labels = self._network.outputs, self._labels(batch)
+        loss = torch.zeros((), dtype=torch.float32, device=self._device)
+        with self._computing():
+            found = module.logits(self._nchw(batch), outputs)
+        for output, logits in zip(outputs, found, strict=True):
+            loss = loss + output.weight * mean_loss(self._loss, logits.float(), labels)
         self._execution.backward(loss, module, gradients)
         running = self._tensors.of(parameters)
         for name in self._fixed:
             gradients[name].zero_()
         for name in self._statistics:
             torch.sub(running[name], gradients[name], out=gradients[name])
-        return loss.item()
+        return loss.detach()
 
     @torch.no_grad()
     def evaluate(
         self, batch: Batch, parameters: FloatArray, logits: FloatArray | None = None
     ) -> tuple[float, int]:
         """Sum of the losses of the batch's images, and number of right classifications."""
-        module = self._execution.module_of(parameters).eval()
-        _keep_statistics_in(module, self._tensors.of(parameters))
-        found, labels = module(_nchw(batch)), torch.from_numpy(batch.labels)
+        with failures_told(self._device, len(batch.labels)):
+            module = self._loaded(parameters).eval()
+            _keep_statistics_in(module, self._tensors.of(parameters))
+            with self._computing():
+                found = module(self._nchw(batch))
+            found = found.float()
+            told = found.cpu().numpy()
+            losses = sum_of_losses(self._loss, found, self._labels(batch))
         if logits is not None:
-            logits[:] = found.numpy()
-        right = self._loss.right(found.numpy(), batch.labels)
-        return sum_of_losses(self._loss, found, labels), right
+            logits[:] = told
+        return losses, self._loss.right(told, batch.labels)
 
     @torch.no_grad()
     def first_non_finite(self, batch: Batch, parameters: FloatArray) -> str | None:
         """Name of the first layer whose output is not finite in training; None when all are."""
         self._check_statistics(batch)
-        module = self._execution.module_of(parameters).train()
+        module = self._loaded(parameters).train()
         _keep_statistics_in(module, {})
-        for name, values in module.steps(_nchw(batch), self._network.layers):
-            if not torch.isfinite(values).all():
-                return name
+        with self._computing():
+            for name, values in module.steps(self._nchw(batch), self._network.layers):
+                if not torch.isfinite(values).all():
+                    return name
         return None
+
+    @property
+    def description(self) -> Mapping[str, object]:
+        """The device, unless it is the host itself."""
+        return {} if self._device.type == "cpu" else described(self._device)
 
     def close(self) -> None:
         """Release the packed vectors."""
         self._execution.close()
         self._tensors.clear()
+        self._mirrors.close()
+
+    def _loaded(self, parameters: FloatArray) -> NetworkModule:
+        """The module of `parameters` with their current values."""
+        module = self._execution.module_of(parameters)
+        self._mirrors.load(parameters)
+        return module
+
+    def _computing(self) -> AbstractContextManager[object]:
+        """What layers compute in."""
+        if self._precision != "bfloat16":
+            return nullcontext()
+        return torch.autocast(self._device.type, torch.bfloat16)
+
+    def _nchw(self, batch: Batch) -> torch.Tensor:
+        """The images as (N,C,H,W), which on these strides is PyTorch's channels-last layout."""
+        images = torch.from_numpy(batch.images_nhwc).permute(0, 3, 1, 2)
+        return images.to(self._device)
+
+    def _labels(self, batch: Batch) -> torch.Tensor:
+        return torch.from_numpy(batch.labels).to(self._device)
 
     def _check_statistics(self, batch: Batch) -> None:
         if self._fewest_pixels * len(batch.labels) < 2:
@@ -115,7 +173,7 @@ class TorchBackend(Backend):
 
     def _as_tensors(self, packed: FloatArray) -> Tensors:
         views = ParameterVector(self._network, packed).views
-        return {name: torch.from_numpy(view) for name, view in views.items()}
+        return {name: self._mirrors.view(packed, view) for name, view in views.items()}
 
 
 def _keep_statistics_in(module: NetworkModule, tensors: Tensors) -> None:
@@ -137,8 +195,3 @@ def _fewest_normalised_pixels(network: Network) -> int:
         if isinstance(layer, BatchNormalisation) and not layer.frozen
     ]
     return min((math.prod(shape[:-1]) for shape in maps), default=2)
-
-
-def _nchw(batch: Batch) -> torch.Tensor:
-    """The images as PyTorch's (N,C,H,W), which on these strides is its channels-last layout."""
-    return torch.from_numpy(batch.images_nhwc).permute(0, 3, 1, 2)

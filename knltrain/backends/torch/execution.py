@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import torch
 
 from knltrain.backends.cpu.backend import ViewCache
+from knltrain.backends.torch.mirrors import Mirrors
 from knltrain.interchange.to_torch import NetworkModule, to_torch
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
@@ -37,10 +38,14 @@ class Execution(ABC):
 
 
 class EagerExecution(Execution):
-    """PyTorch's own modules, whose parameters and gradients are views on the packed vectors."""
+    """PyTorch's own modules, whose parameters and gradients are views on the packed vectors.
 
-    def __init__(self, network: Network) -> None:
+    Or on their mirrors, which the backend loads and stores.
+    """
+
+    def __init__(self, network: Network, mirrors: Mirrors | None = None) -> None:
         self._network = network
+        self._mirrors = Mirrors() if mirrors is None else mirrors
         self._trained = [spec for spec in network.parameters if not spec.is_statistic]
         self._modules = ViewCache(self._as_module)
 
@@ -59,7 +64,12 @@ class EagerExecution(Execution):
         self._modules.clear()
 
     def _as_module(self, parameters: FloatArray) -> NetworkModule:
-        module = to_torch(self._network, ParameterVector(self._network, parameters))
+        vector = ParameterVector(self._network, parameters)
+        module = to_torch(self._network, vector)
         for spec, parameter in zip(self._trained, module.parameters(), strict=True):
             parameter.requires_grad_(not spec.is_frozen)
+            parameter.data = self._mirrors.view(parameters, vector.views[spec.name])
+        for name, buffer in module.named_buffers():
+            parent, _, last = name.rpartition(".")
+            setattr(module.get_submodule(parent), last, buffer.to(self._mirrors.device))
         return module

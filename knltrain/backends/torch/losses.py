@@ -18,7 +18,7 @@ __all__ = ["mean_loss", "sum_of_losses"]
 def mean_loss(loss: Loss, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """The loss of a batch with outputs (n, classes); labels are classes (n,) or targets."""
     if isinstance(loss, SoftmaxCrossEntropy):
-        weights = None if loss.weights is None else torch.from_numpy(loss.weights).to(outputs.dtype)
+        weights = None if loss.weights is None else torch.from_numpy(loss.weights).to(outputs)
         return functional.cross_entropy(
             outputs, labels, weights, label_smoothing=loss.label_smoothing
         )

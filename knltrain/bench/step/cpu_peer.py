@@ -21,9 +21,9 @@ from knltrain.data.dataset import Batch
 from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.networks import network_named
 from knltrain.optimizers.sgd import SGD
-from vectorized_ops.clipping import Clipping
 from vectorized_ops.numba.compiling.journal import JOURNAL, MadeKernel
 from vectorized_ops.numba.sgd import SGDUpdate
+from vectorized_ops.parameter_groups import Clipping
 
 AGAIN = "again"
 

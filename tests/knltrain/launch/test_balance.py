@@ -81,3 +81,14 @@ def test_fitted_shares_follow_the_speeds_and_can_be_replayed_to_the_bit(train):
 def test_a_worker_without_images_only_exchanges(train):
     folder = train("idle", "workers=2", "train.steps=3", "balance.shares=[16,0]")
     assert json.loads((folder / "result.json").read_text())["worker_steps"] == [3, 3]
+
+
+@pytest.mark.slow
+def test_workers_with_different_backends_train_one_model(train):
+    """One computes by PyTorch and takes more of the batch, the other by knltrain's kernels."""
+    alone = train("alone", "workers=1", "train.steps=4")
+    of_torch = 'backend.workers=[{ranks="0", name="torch"}]'
+    mixed = train("mixed", "workers=2", "train.steps=4", "balance.shares=[10,6]", of_torch)
+    expected = weights(alone)
+    for name, values in weights(mixed).items():
+        np.testing.assert_allclose(values, expected[name], rtol=1e-3, atol=1e-4, err_msg=name)

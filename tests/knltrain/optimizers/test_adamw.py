@@ -8,7 +8,7 @@ import torch
 
 from knltrain.network.parameter_groups import ParameterGroup
 from knltrain.optimizers.adamw import AdamW
-from vectorized_ops.clipping import Clipping
+from vectorized_ops.parameter_groups import Clipping
 from vectorized_ops.reference.adamw import AdamWUpdate
 
 SIZE = 50

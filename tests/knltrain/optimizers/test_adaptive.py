@@ -11,7 +11,7 @@ import torch
 
 from knltrain.network.parameter_groups import ParameterGroup
 from knltrain.optimizers.adaptive import AdaptiveOptimizer
-from vectorized_ops.clipping import Clipping
+from vectorized_ops.parameter_groups import Clipping
 from vectorized_ops.reference.adaptive import (
     AdaDeltaUpdate,
     AdaGradUpdate,

@@ -7,7 +7,7 @@ import pytest
 
 from knltrain.network.layers import ParameterSpec
 from knltrain.optimizers.lars import LARS
-from vectorized_ops.clipping import Clipping
+from vectorized_ops.parameter_groups import Clipping
 from vectorized_ops.reference.lars import LARSUpdate
 
 PARAMETERS = (

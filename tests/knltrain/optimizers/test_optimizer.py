@@ -13,9 +13,9 @@ from knltrain.network.parameter_groups import parameter_groups_within
 from knltrain.network.zoo.lenet import lenet
 from knltrain.optimizers.optimizer import LayerwiseOptimizer, OptimizerPlaceholder
 from knltrain.optimizers.sgd import SGD
-from vectorized_ops.clipping import Clipping
 from vectorized_ops.numba import sgd as numba_sgd
 from vectorized_ops.numba.compiling.single_thread import alone
+from vectorized_ops.parameter_groups import Clipping
 from vectorized_ops.reference import sgd as reference_sgd
 
 NETWORK = lenet()

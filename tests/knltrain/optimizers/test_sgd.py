@@ -7,7 +7,7 @@ import pytest
 
 from knltrain.network.parameter_groups import ParameterGroup
 from knltrain.optimizers.sgd import SGD
-from vectorized_ops.clipping import Clipping
+from vectorized_ops.parameter_groups import Clipping
 from vectorized_ops.reference.sgd import SGDUpdate
 
 SIZE = 50

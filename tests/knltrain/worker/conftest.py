@@ -21,7 +21,7 @@ from knltrain.optimizers.sgd import SGD
 from knltrain.worker.loop import Worker
 from knltrain.worker.observer import Observer
 from tests.knltrain.data.given import given_images
-from vectorized_ops.clipping import Clipping
+from vectorized_ops.parameter_groups import Clipping
 from vectorized_ops.reference import elastic
 from vectorized_ops.reference.elastic import synchronous_average
 from vectorized_ops.reference.sgd import SGDUpdate

@@ -15,7 +15,7 @@ from knltrain.input.batch_feed import BatchFeed, FilledHere
 from knltrain.optimizers.adamw import AdamW
 from knltrain.worker.observer import Observer
 from knltrain.worker.step import GradientSum, weighing
-from vectorized_ops.clipping import Clipping
+from vectorized_ops.parameter_groups import Clipping
 from vectorized_ops.reference.adamw import AdamWUpdate
 
 

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from vectorized_ops.clipping import Clipping
 from vectorized_ops.numba.clipping import GradientScale, SquaredNorms, within
-from vectorized_ops.parameter_groups import ParameterGroups
+from vectorized_ops.parameter_groups import Clipping, ParameterGroups
 from vectorized_ops.reference.clipping import clipped, squared_norms
 
 

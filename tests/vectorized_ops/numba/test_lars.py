@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from vectorized_ops.clipping import Clipping
 from vectorized_ops.errors import OperationError
 from vectorized_ops.numba.compiling.compiler import SETTINGS
 from vectorized_ops.numba.lars import LARSUpdate
-from vectorized_ops.parameter_groups import ParameterGroups
+from vectorized_ops.parameter_groups import Clipping, ParameterGroups
 from vectorized_ops.reference.lars import LARSUpdate as Reference
 
 THREADS = range(1, min(4, SETTINGS.NUMBA_NUM_THREADS) + 1)

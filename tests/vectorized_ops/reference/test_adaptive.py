@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vectorized_ops.clipping import Clipping
-from vectorized_ops.parameter_groups import ParameterGroups
+from vectorized_ops.parameter_groups import Clipping, ParameterGroups
 from vectorized_ops.reference.adaptive import (
     AdaDeltaUpdate,
     AdaGradUpdate,

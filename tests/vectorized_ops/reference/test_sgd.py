@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vectorized_ops.clipping import Clipping
 from vectorized_ops.errors import OperationError
-from vectorized_ops.parameter_groups import ParameterGroups
+from vectorized_ops.parameter_groups import Clipping, ParameterGroups
 from vectorized_ops.reference.sgd import SGDUpdate
 
 RATES = [1.0, 2.0, 1.0]

@@ -30,10 +30,10 @@ from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.lenet import lenet
 from knltrain.optimizers.sgd import SGD
-from vectorized_ops.clipping import Clipping
 from vectorized_ops.numba import tuned_convolution
 from vectorized_ops.numba.compiling.autotuning import Choice
 from vectorized_ops.numba.compiling.compiler import SETTINGS
+from vectorized_ops.parameter_groups import Clipping
 from vectorized_ops.reference.sgd import SGDUpdate
 
 LACKING = {"onednn": ("dropout", "stochastic depth", "lrn", "within")}

@@ -7,10 +7,9 @@ import threading
 import numba
 import numpy as np
 
-from vectorized_ops.clipping import Clipping
 from vectorized_ops.numba.compiling.single_thread import alone
 from vectorized_ops.numba.sgd import SGDUpdate
-from vectorized_ops.parameter_groups import ParameterGroups
+from vectorized_ops.parameter_groups import Clipping, ParameterGroups
 
 SIZE = 100_003
 SEGMENTS = ParameterGroups(

@@ -1,4 +1,4 @@
-"""The keys of [balance], alone and with the number of workers."""
+"""The keys of [backend] for devices and of [balance], alone and with the number of workers."""
 
 from __future__ import annotations
 
@@ -67,3 +67,46 @@ def test_shares_are_compared_with_workers_once_these_are_known(load: Load) -> No
     assert with_workers(config, 2).balance.shares == (48, 16)
     with pytest.raises(ConfigError, match="expected 4 numbers of images"):
         with_workers(config, 4)
+
+
+@pytest.mark.parametrize("device", ["cpu", "auto", "cuda", "cuda:3", "xpu", "xpu:0"])
+def test_devices_are_named_as_pytorch_names_them(load: Load, device: str) -> None:
+    assert load("backend.name=torch", f"backend.device={device}").backend.device == device
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["backend.device=gpu"], "backend.device = 'gpu': expected to match pattern"),
+        (["backend.device=cuda"], "device = 'cuda' is of backend 'torch' with engine 'eager', not"),
+        (["backend.precision=bfloat16"], "precision = 'bfloat16' is of backend 'torch'"),
+        (["backend.precision=half"], "'float32', 'tf32' or 'bfloat16'"),
+        (["backend.name=torch", "backend.precision=tf32"], "'tf32' is of NVIDIA GPUs"),
+        (
+            ["backend.name=torch", "backend.engine=ipex", "backend.device=cuda"],
+            "not of 'torch' with 'ipex'",
+        ),
+        (['backend.workers=[{name="torch"}]'], "expected ranks, such as '0-3', or hosts"),
+        (
+            ['backend.workers=[{ranks="0", device="cuda"}]'],
+            "device = 'cuda' is of backend 'torch'",
+        ),
+        (
+            ['backend.workers=[{ranks="0", nmae="torch"}]'],
+            "unknown key 'backend.workers[0].nmae'",
+        ),
+        (['backend.workers=[{ranks="a", name="torch"}]'], "backend.workers[0].ranks = 'a'"),
+    ],
+)
+def test_backends_that_are_not_possible_are_refused(
+    refusal: Refusal, overrides: list[str], told: str
+) -> None:
+    assert told in refusal(*overrides)
+
+
+def test_some_workers_have_another_backend(load: Load) -> None:
+    config = load('backend.workers=[{ranks="0", name="torch", precision="bfloat16"}]')
+    assert load(text=to_toml(config)) == config
+    (some,) = config.backend.workers
+    assert config.backend.of(some).precision == "bfloat16"
+    assert config.backend.of(None).name == "cpu"

@@ -1,0 +1,51 @@
+"""The backend of one worker, where those of a run differ, or each has a device of its own."""
+
+from __future__ import annotations
+
+import platform
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from affinity import parse_cpulist
+from knltrain.config import RunConfig
+
+if TYPE_CHECKING:
+    from knltrain.config.backend_tables import BackendConfig
+
+
+def with_own_backend(config: RunConfig, rank: int, host: str | None = None) -> RunConfig:
+    """The configuration as worker `rank` on `host` has it, with its own backend and device.
+
+    Raises ConfigError where there is no such device, or fewer than workers.
+    """
+    on_host = int(config.workers)
+    first = rank // on_host * on_host
+    ranks = range(first, first + on_host)
+    host = platform.node() if host is None else host
+    own = _backend_of(config, rank, host)
+    # A device is one of its kind's, of which the workers before this one have taken theirs.
+    alike = [each for each in ranks if _backend_of(config, each, host).device == own.device]
+    if own.device != "cpu":
+        from knltrain.backends.torch.devices import device_named
+
+        device = device_named(own.device, alike.index(rank), len(alike))
+        own = own.model_copy(update={"device": str(device)})
+    return config.model_copy(update={"backend": own})
+
+
+def check_devices(config: RunConfig) -> None:
+    """Refuse, before a worker is started, devices that this computer has not: ConfigError.
+
+    Where backends differ on several computers each worker looks for its own.
+    """
+    if config.total_nodes == 1 or not config.backend.workers:
+        for rank in range(int(config.workers)):
+            with_own_backend(config, rank)
+
+
+def _backend_of(config: RunConfig, rank: int, host: str) -> BackendConfig:
+    for each in config.backend.workers:
+        is_rank = each.ranks is None or rank in parse_cpulist(each.ranks)
+        if is_rank and (each.hosts is None or fnmatchcase(host, each.hosts)):
+            return config.backend.of(each)
+    return config.backend.of(None)

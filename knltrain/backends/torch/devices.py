@@ -1,0 +1,138 @@
+"""Which device PyTorch computes on, by its name in a configuration; what it says when it fails."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import torch
+
+from knltrain.errors import ConfigError, DeviceError
+
+_MIB: Final = 2**20
+
+
+def device_named(name: str, position: int = 0, workers: int = 1) -> torch.device:
+    """The device of the worker at `position` among the `workers` of its computer.
+
+    `name` is "cpu", "auto" (the accelerator that PyTorch finds, else the cpu), or a kind as "cuda",
+    of which each worker takes one of its own, or one device as "cuda:1", which workers share.
+    Raises ConfigError where there is none, or not enough of them.
+    """
+    if name == "auto":
+        found = torch.accelerator.current_accelerator(check_available=True)
+        if found is None:
+            return torch.device("cpu")
+        name = found.type
+    if name == "cpu":
+        return torch.device("cpu")
+    kind, _, index = name.partition(":")
+    count = _count(kind, name)
+    if index:
+        if int(index) >= count:
+            raise ConfigError(
+                f"backend.device = '{name}': there {_are(count, kind)} here; expected '{kind}:0' "
+                f"to '{kind}:{count - 1}', or '{kind}' for one to each worker"
+            )
+        return torch.device(name)
+    if workers > count:
+        raise ConfigError(
+            f"backend.device = '{name}' with {workers} workers on this computer: there "
+            f"{_are(count, kind)}, and each worker takes one; expected workers = {count}, or "
+            f"'{kind}:0', which workers share"
+        )
+    return torch.device(kind, position)
+
+
+def described(device: torch.device) -> dict[str, object]:
+    """The device's name, and its memory in bytes, as far as PyTorch tells them."""
+    found: dict[str, object] = {"device": str(device)}
+    tell = getattr(_of_kind(device.type), "get_device_properties", None)
+    if tell is not None and device.type != "cpu":
+        properties = tell(device)
+        found["model"] = str(properties.name)
+        found["memory_bytes"] = int(properties.total_memory)
+    return found
+
+
+@contextmanager
+def failures_told(device: torch.device, images: int) -> Iterator[None]:
+    """Turn what a device fails with into a DeviceError that says what to do.
+
+    After any other error than a lack of memory a device's process cannot use it again: CUDA's
+    errors are sticky.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise DeviceError(
+            f"{device}: out of memory with a batch of {images} images{_memory(device)}; lower "
+            f"train.batch, or set train.iter_size ({_first_line(error)})"
+        ) from error
+    except _ACCELERATOR_ERRORS as error:
+        raise DeviceError(
+            f"{device}: failed ({_first_line(error)}); this process cannot use it any more: look "
+            "at the driver's log (dmesg, nvidia-smi -q), then resume the run"
+        ) from error
+
+
+_ACCELERATOR_ERRORS: Final[tuple[type[Exception], ...]] = tuple(
+    filter(None, (getattr(torch, "AcceleratorError", None),))
+)
+"""Torch before 2.9 has none."""
+
+
+def _count(kind: str, name: str) -> int:
+    module = _of_kind(kind)
+    if module is None or not hasattr(module, "device_count"):
+        raise ConfigError(
+            f"backend.device = '{name}': PyTorch {torch.__version__} knows no devices '{kind}'; "
+            "expected 'cpu', 'auto', or 'cuda', 'cuda:1', 'xpu'"
+        )
+    if not module.is_available():
+        raise ConfigError(f"backend.device = '{name}': {_reason(kind, module)}")
+    return int(module.device_count())
+
+
+def _of_kind(kind: str) -> Any:
+    """torch.cuda, torch.xpu and so on; None where torch has no such part."""
+    return getattr(torch, kind, None)
+
+
+def _reason(kind: str, module: Any) -> str:
+    """Why a kind of device is not available."""
+    is_built = getattr(getattr(torch, "version", None), kind, None)
+    if kind == "cuda" and not is_built and not getattr(torch.version, "hip", None):
+        return (
+            f"PyTorch {torch.__version__} is built for CPUs alone; install one that is built for "
+            "CUDA (pip install torch, without an index of CPU builds), or set device = 'cpu'"
+        )
+    try:
+        module.init()
+    except Exception as error:  # noqa: BLE001  (each driver has errors of its own)
+        told = _first_line(error)
+    else:
+        told = "the driver finds no device"
+    return (
+        f"no such device can be used on {platform.node()} ({told}); look at its driver "
+        "(nvidia-smi, xpu-smi), at CUDA_VISIBLE_DEVICES and at what the job asked for (--gres), or "
+        "set device = 'cpu'"
+    )
+
+
+def _are(count: int, kind: str) -> str:
+    return f"is 1 device '{kind}'" if count == 1 else f"are {count} devices '{kind}'"
+
+
+def _memory(device: torch.device) -> str:
+    tell = getattr(_of_kind(device.type), "mem_get_info", None)
+    if tell is None or device.type == "cpu":
+        return ""
+    free, whole = tell(device)
+    return f" ({free / _MIB:,.0f} of {whole / _MIB:,.0f} MiB are free)"
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -1,0 +1,232 @@
+"""The tables [backend] and [balance]: what computes, and how much each worker takes of a batch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, model_validator
+
+from knltrain.config.tables import Count, CountOrAuto, CpuList, Folder, Name, Positive, Table
+
+MicroBatch: TypeAlias = Annotated[int, Field(ge=0)] | Literal["auto"]
+Device: TypeAlias = Annotated[str, Field(pattern=r"^(cpu|auto|cuda(:\d+)?|xpu(:\d+)?)$")]
+Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]
+Shares: TypeAlias = Annotated[
+    tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, min_length=1)
+]
+Speeds: TypeAlias = Annotated[tuple[Positive, ...], Field(strict=False, min_length=1)]
+
+
+class WorkersBackendConfig(Table):
+    """[[backend.workers]]: some workers, and what of [backend] is different for them."""
+
+    ranks: Annotated[CpuList, Field(min_length=1)] | None = Field(
+        default=None, description="workers, such as '0' or '0-3,8'; left out: all on the hosts"
+    )
+    hosts: Name | None = Field(
+        default=None, description="names of computers, such as 'gpu*'; left out: all"
+    )
+    name: Name | None = Field(default=None, description="their backend.name")
+    implementation: Name | None = Field(default=None, description="their backend.implementation")
+    device: Device | None = Field(default=None, description="their backend.device")
+    precision: Precision | None = Field(default=None, description="their backend.precision")
+
+    @model_validator(mode="after")
+    def _says_who(self) -> WorkersBackendConfig:
+        if self.ranks is None and self.hosts is None:
+            raise ValueError("expected ranks, such as '0-3', or hosts, such as 'gpu*'")
+        return self
+
+
+class BackendConfig(Table):
+    """[backend]: what computes loss and gradient."""
+
+    name: Name = Field(default="cpu", description="'cpu' or 'torch'")
+    implementation: Name = Field(
+        default="numba", description="kernels of the cpu backend: 'numba', 'onednn' or 'reference'"
+    )
+    engine: Literal["eager", "ipex"] = Field(
+        default="eager",
+        description="what runs the torch backend's modules; ipex: Intel's extension for PyTorch",
+    )
+    device: Device = Field(
+        default="cpu",
+        description="where the torch backend computes: cpu, cuda or xpu (one for each worker), one"
+        " device as cuda:1, which workers share; auto: the accelerator that torch finds",
+    )
+    precision: Precision = Field(
+        default="float32",
+        description="what the torch backend rounds the products of layers to; tf32: on NVIDIA GPUs",
+    )
+    winograd: bool = Field(
+        default=True,
+        description="let numba convolve by Winograd's or Strassen's algorithm where that is faster;"
+        " rounding errors are larger",
+    )
+    micro_batch: MicroBatch = Field(
+        default=0,
+        description="images of a worker's batch that the cpu backend computes at a time, for less"
+        " memory; 0: all; auto: all, or as many as are measured to be faster",
+    )
+    threads: CountOrAuto = Field(
+        default="auto", description="threads per worker; auto: one per core"
+    )
+    tuning: Literal["auto", "full", "off"] = Field(
+        default="auto",
+        description="how numba chooses an algorithm for each layer and direction; auto: measure"
+        " those that may be the fastest; full: measure all; off: by what each is expected to take",
+    )
+    tuning_seconds: Positive = Field(
+        default=60.0,
+        description="what a worker may spend on measuring, with tuning = 'auto'; what is known from"
+        " earlier runs is not measured again",
+    )
+
+    workers: Annotated[tuple[WorkersBackendConfig, ...], Field(strict=False)] = Field(
+        default=(),
+        description="[[backend.workers]]: workers with another backend or device; the first that"
+        " fits counts",
+    )
+
+    def of(self, some: WorkersBackendConfig | None) -> BackendConfig:
+        """The backend of these workers, or of those that are not named."""
+        if some is None:
+            return self.model_copy(update={"workers": ()})
+        theirs = some.model_dump(exclude_none=True, exclude={"ranks", "hosts"})
+        if theirs.get("name", self.name) != self.name:
+            of_another = {"engine": "eager", "micro_batch": 0, "precision": "float32"}
+            theirs = {**of_another, "device": "cpu", **theirs}
+        return BackendConfig.model_validate({**self.model_dump(), "workers": (), **theirs})
+
+    @model_validator(mode="after")
+    def _backends_of_workers_are_possible(self) -> BackendConfig:
+        for each in self.workers:
+            self.of(each)
+        return self
+
+    @model_validator(mode="after")
+    def _engine_is_torchs(self) -> BackendConfig:
+        if self.engine != "eager" and self.name != "torch":
+            raise ValueError(
+                f"engine '{self.engine}' runs the modules of backend 'torch', not '{self.name}': "
+                "choose name = 'torch', or leave out engine"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _device_and_precision_are_torchs(self) -> BackendConfig:
+        for key, plain in (("device", "cpu"), ("precision", "float32")):
+            value = getattr(self, key)
+            if value != plain and (self.name, self.engine) != ("torch", "eager"):
+                raise ValueError(
+                    f"{key} = '{value}' is of backend 'torch' with engine 'eager', not of "
+                    f"'{self.name}' with '{self.engine}': choose name = 'torch', or leave out {key}"
+                )
+        if self.precision == "tf32" and self.device == "cpu":
+            raise ValueError(
+                "precision = 'tf32' is of NVIDIA GPUs: expected 'float32' or 'bfloat16' with "
+                "device = 'cpu'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _micro_batch_is_the_cpus(self) -> BackendConfig:
+        if self.micro_batch != 0 and self.name == "torch":
+            raise ValueError(
+                f"micro_batch = {self.micro_batch!r} is of backend 'cpu', 'torch' computes the "
+                "whole batch at a time: choose name = 'cpu', or leave out micro_batch"
+            )
+        return self
+
+
+class BalanceConfig(Table):
+    """[balance]: how many images of a batch each worker takes."""
+
+    shares: Literal["equal", "fitted"] | Shares = Field(
+        default="equal",
+        description="images of each worker, by rank; fitted: as many as make all need as long for a"
+        " step, measured before the first one",
+    )
+    granule: Count = Field(
+        default=16, description="images that fitted shares are multiples of, as a vector of a core"
+    )
+    refit_steps: Annotated[int, Field(ge=0)] = Field(
+        default=50,
+        description="steps after which fitted shares are fitted anew by the times of the steps; 0:"
+        " never",
+    )
+    replay: Folder | None = Field(
+        default=None,
+        description="shares.csv of another run, whose shares are taken at the same steps",
+    )
+    emulated_images_per_second: Speeds | None = Field(
+        default=None,
+        description="speeds of the workers, by rank, that are emulated by sleeping: for"
+        " measurements",
+    )
+
+    @model_validator(mode="after")
+    def _shares_are_said_once(self) -> BalanceConfig:
+        if self.replay is not None and self.shares != "equal":
+            raise ValueError(
+                f"replay = '{self.replay}' and shares = {_shown(self.shares)}: expected one of "
+                "them, which says how many images each worker takes"
+            )
+        return self
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether all workers take as many images."""
+        return self.shares == "equal" and self.replay is None
+
+    @property
+    def may_change(self) -> bool:
+        """Whether shares are known only once the workers are there, and may change later."""
+        return self.shares == "fitted" or self.replay is not None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether workers take equal shares at their own speeds."""
+        return self.is_equal and self.emulated_images_per_second is None
+
+    def images_of_each(self, batch: int, workers: int) -> tuple[int, ...]:
+        """The images of each worker, by rank; where they are still to be fitted, equal ones."""
+        if isinstance(self.shares, tuple):
+            return self.shares
+        each, more = divmod(batch, workers)
+        return tuple(each + (rank < more) for rank in range(workers))
+
+    def check(self, batch: int, workers: int) -> None:
+        """Raise ValueError unless shares and speeds are those of so many workers and images."""
+        shares, speeds = self.shares, self.emulated_images_per_second
+        if self.is_equal:
+            _check_equal(batch, workers)
+        if isinstance(shares, tuple) and (len(shares) != workers or sum(shares) != batch):
+            raise ValueError(
+                f"balance.shares = {_shown(shares)}: expected {workers} numbers of images, one for "
+                f"each worker, that add up to train.batch = {batch}; these are {len(shares)} and "
+                f"add up to {sum(shares)}"
+            )
+        if isinstance(shares, tuple) and not shares[0]:
+            raise ValueError(
+                f"balance.shares = {_shown(shares)}: expected images for rank 0, whose loss is "
+                "reported"
+            )
+        if speeds is not None and len(speeds) != workers:
+            raise ValueError(
+                f"balance.emulated_images_per_second = {list(speeds)}: expected {workers} speeds, "
+                "one for each worker"
+            )
+
+
+def _shown(shares: str | tuple[int, ...]) -> str:
+    return f"'{shares}'" if isinstance(shares, str) else str(list(shares))
+
+
+def _check_equal(batch: int, workers: int) -> None:
+    if batch % workers:
+        fitting = max(workers, batch - batch % workers)
+        raise ValueError(
+            f"train.batch = {batch} images do not divide evenly among {workers} workers: "
+            f"use a multiple of {workers}, such as {fitting}, or balance.shares = 'fitted'"
+        )

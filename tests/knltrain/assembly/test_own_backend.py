@@ -1,0 +1,88 @@
+"""Which worker has which backend, and which device."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from knltrain.assembly import check_names
+from knltrain.assembly.own_backend import check_devices, with_own_backend
+from knltrain.errors import ConfigError
+
+
+@pytest.fixture
+def two_gpus(monkeypatch):
+    monkeypatch.setattr(
+        torch, "cuda", SimpleNamespace(is_available=lambda: True, device_count=lambda: 2)
+    )
+
+
+def told(config, rank, host="node1"):
+    own = with_own_backend(config, rank, host).backend
+    assert own.workers == ()
+    return own.name, own.device, own.precision
+
+
+def test_all_have_the_backend_of_the_table_unless_they_are_named(config):
+    chosen = config(
+        workers=4,
+        backend={
+            "name": "cpu",
+            "workers": [
+                {"ranks": "1", "name": "torch", "precision": "bfloat16"},
+                {"ranks": "0-1,3", "name": "torch"},
+            ],
+        },
+    )
+    assert [told(chosen, rank) for rank in range(4)] == [
+        ("torch", "cpu", "float32"),
+        ("torch", "cpu", "bfloat16"),  # the first that fits counts
+        ("cpu", "cpu", "float32"),
+        ("torch", "cpu", "float32"),
+    ]
+
+
+def test_computers_are_named_by_patterns(config):
+    named = {"hosts": "gpu*", "name": "torch"}
+    chosen = config(workers=1, nodes=2, backend={"name": "cpu", "workers": [named]})
+    assert told(chosen, 0, "gpu7")[0] == "torch"
+    assert told(chosen, 1, "knl7")[0] == "cpu"
+
+
+def test_each_worker_of_a_computer_gets_the_next_device(config, two_gpus):
+    chosen = config(workers=2, nodes=2, backend__name="torch", backend__device="cuda")
+    assert [told(chosen, rank)[1] for rank in range(4)] == ["cuda:0", "cuda:1"] * 2
+
+
+def test_workers_with_a_device_are_counted_without_the_others(config, two_gpus):
+    gpus = {"ranks": "1,3", "name": "torch", "device": "cuda"}
+    chosen = config(workers=4, backend={"name": "cpu", "workers": [gpus]})
+    assert [told(chosen, rank)[1] for rank in range(4)] == ["cpu", "cuda:0", "cpu", "cuda:1"]
+
+
+def test_devices_are_looked_for_before_anything_starts(config, two_gpus):
+    check_devices(config(workers=2, backend__name="torch", backend__device="cuda"))
+    with pytest.raises(ConfigError, match="'cuda' with 4 workers on this computer: there are 2"):
+        check_devices(config(workers=4, backend__name="torch", backend__device="cuda"))
+
+
+def test_devices_of_some_workers_are_looked_for_on_one_computer(config):
+    gpus = {"ranks": "1", "name": "torch", "device": "xpu:99"}
+    alone = config(workers=2, backend={"name": "cpu", "workers": [gpus]})
+    with pytest.raises(ConfigError, match=r"backend\.device = 'xpu:99'"):
+        check_devices(alone)
+    check_devices(alone.model_copy(update={"nodes": 2}))  # rank 1 may be on the other one
+
+
+def test_names_of_backends_are_known(config):
+    some = [{"ranks": "1", "precision": "float32"}, {"ranks": "2", "name": "trch"}]
+    with pytest.raises(ConfigError, match=r"unknown backend\.workers\[1\]\.name 'trch'.*'torch'"):
+        check_names(config(workers=4, backend={"name": "cpu", "workers": some}))
+
+
+def test_another_backend_leaves_the_keys_of_the_first_behind(config):
+    backend = {"name": "torch", "engine": "ipex", "workers": [{"ranks": "1", "name": "cpu"}]}
+    found = with_own_backend(config(workers=2, backend=backend), 1, "node1").backend
+    assert (found.name, found.engine, found.implementation) == ("cpu", "eager", "numba")

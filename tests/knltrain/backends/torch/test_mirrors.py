@@ -1,0 +1,51 @@
+"""Vectors on a device: copies at the same places, updated when that is asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from knltrain.backends.torch.mirrors import HOST, Mirrors
+
+
+def vector() -> np.ndarray:
+    return np.arange(12, dtype=np.float32)
+
+
+def test_on_the_host_a_vector_is_its_own_mirror() -> None:
+    mirrors, values = Mirrors(), vector()
+    assert mirrors.packed(values).data_ptr() == values.ctypes.data
+    assert mirrors.view(values, values[3:5]).data_ptr() == values[3:5].ctypes.data
+    mirrors.load(values)
+    mirrors.store(values)
+    np.testing.assert_array_equal(values, vector())
+
+
+def test_a_mirror_changes_only_when_it_is_loaded_and_a_vector_only_when_it_is_stored() -> None:
+    mirrors, values = Mirrors(HOST, are_apart=True), vector()
+    there = mirrors.packed(values)
+    assert not there.any()
+    mirrors.load(values)
+    assert there.tolist() == values.tolist()
+    there += 1
+    assert values.tolist() == vector().tolist()
+    mirrors.store(values)
+    assert values.tolist() == (vector() + 1).tolist()
+    assert mirrors.packed(values) is there
+
+
+def test_views_lie_where_those_of_the_vector_do() -> None:
+    mirrors, values = Mirrors(HOST, are_apart=True), vector()
+    part = values[4:10].reshape(2, 3).T
+    mirrors.load(values)
+    found = mirrors.view(values, part)
+    assert found.tolist() == part.tolist()
+    assert found.stride() == (1, 3)
+    found.fill_(-1)
+    assert mirrors.packed(values).tolist() == [0, 1, 2, 3, *[-1] * 6, 10, 11]
+
+
+def test_a_closed_mirror_is_made_anew() -> None:
+    mirrors, values = Mirrors(HOST, are_apart=True), vector()
+    before = mirrors.packed(values)
+    mirrors.close()
+    assert mirrors.packed(values) is not before
