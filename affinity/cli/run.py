@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -23,6 +24,9 @@ from affinity.placement.plan import Placement, Plan
 from affinity.placement.wording import counted, numbered
 from affinity.process.thread_environment import placement_environment
 from affinity.topology import Topology
+
+RUN_VARIABLE = "AFFINITY_RUN"
+"""Tells each rank who it is: rank/workers/name of the run."""
 
 LOCAL_RANK_VARIABLES = (
     "SLURM_LOCALID",
@@ -45,6 +49,8 @@ def run_plan(topology: Topology, plan: Plan, options: argparse.Namespace) -> int
         rank = own_rank(options.rank, len(plan.workers), os.environ)
         command = rank_command(plan, rank, options.command, variables, options.pin_threads)
         os.execv(command[0], command)
+    name = f"{os.getpid()}-{time.time_ns():x}"  # two runs of a user never have the same
+    variables = {RUN_VARIABLE: f"{{rank}}/{{workers}}/{name}", **variables}
     for line in (*plan.notes, *_inherited(options.pin_threads)):
         _say(f"note: {line}")
     bystander = Bystander(topology, plan) if options.report_bindings else None

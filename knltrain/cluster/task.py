@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from knltrain.cluster.variables import plain_number
 from knltrain.errors import ConfigError
 
+AFFINITY_RUN = "python -m affinity run"
 OWN_LAUNCHER = "knltrain launch"
 OWN = "KNLTRAIN_TASK"
 """The launcher that writes the variables of `own_variables`."""
@@ -68,12 +69,15 @@ def this_task(environment: Mapping[str, str] | None = None) -> Task | None:
     - tasks are on several computers, and the first one's host is unknown.
     """
     values = os.environ if environment is None else environment
+    found: Task | None = None
     for reader in (_own, _torchrun, _open_mpi, _hydra, _slurm):
         found = reader(values)
         if found is not None:
             break
     else:
         _refuse_batch_script(values)
+    found = _within(found, _affinity_run(values))
+    if found is None:
         return None
     found = replace(found, first_host=values.get("MASTER_ADDR") or found.first_host)
     if found.tasks == 1:
@@ -93,6 +97,41 @@ def own_variables(rank: int, nodes: int, job: str, first_host: str) -> dict[str,
     """Return the variables of `knltrain launch` for task ``rank``, one task on each node."""
     values = {"RANK": rank, "COUNT": nodes, "JOB": job, "FIRST_HOST": first_host}
     return {f"{OWN}_{name}": str(value) for name, value in values.items()}
+
+
+def _within(found: Task | None, ranks: Task | None) -> Task | None:
+    """Put together a launcher of one task on each computer, and that task's own ranks.
+
+    A launcher of several tasks there was started by a rank, whose variables they inherit.
+    """
+    if ranks is None or (found is not None and found.local_tasks > 1):
+        return found
+    if found is None or found.tasks == 1:
+        return ranks
+    return replace(
+        found,
+        launcher=f"{found.launcher} with {ranks.launcher}",
+        rank=found.rank * ranks.tasks + ranks.rank,
+        tasks=found.tasks * ranks.tasks,
+        local_rank=ranks.rank,
+        local_tasks=ranks.tasks,
+    )
+
+
+def _affinity_run(values: Mapping[str, str]) -> Task | None:
+    """Return the task that is a rank of `python -m affinity run`."""
+    text = values.get("AFFINITY_RUN")
+    if text is None:
+        return None
+    rank, workers, job = (*text.split("/", 2), "", "", "")[:3]
+    numbers = plain_number(rank), plain_number(workers)
+    if numbers[0] is None or numbers[1] is None or not job:
+        raise ConfigError(
+            f"AFFINITY_RUN='{text[:200]}': expected rank/workers/name, as {AFFINITY_RUN} sets it; "
+            "unset it, or start this process by that"
+        )
+    own = numbers[0], numbers[1]
+    return Task(AFFINITY_RUN, *own, *own, socket.gethostname(), f"affinity {job}")
 
 
 def _own(values: Mapping[str, str]) -> Task | None:

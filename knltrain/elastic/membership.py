@@ -30,7 +30,7 @@ from knltrain.launch.node_share import NodeShare, expected_node_share
 from knltrain.launch.shared_memory import node_memory
 from knltrain.launch.way_between_nodes import check_way, with_way_decided
 
-_LAUNCHERS: Final = "torchrun, srun and mpirun"
+_LAUNCHERS: Final = "torchrun, srun, mpirun and python -m affinity run"
 
 
 @final

@@ -56,6 +56,15 @@ def test_every_rank_is_in_its_place_and_knows_it(start: Start) -> None:
     assert sorted(everywhere) == list(allowed_cpus())
 
 
+def test_ranks_of_one_run_know_who_they_are_and_those_of_another_have_another_name(
+    start: Start,
+) -> None:
+    words = ("-m", "affinity", "run", "--workers", "1", "--", "sh", "-c", "echo $AFFINITY_RUN")
+    told = [_end(start(*words))[1].strip().split("/") for _ in range(2)]
+    assert [each[:2] for each in told] == [["0", "1"]] * 2
+    assert told[0][2] != told[1][2]
+
+
 def test_one_rank_alone_becomes_the_command(start: Start) -> None:
     words = ("run", "--workers", "1", "--rank", "0", "--", "sh", "-c", "echo $$ {rank}")
     process = start("-m", "affinity", *words)

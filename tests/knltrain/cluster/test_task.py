@@ -51,6 +51,45 @@ HYDRA = {
 }
 
 
+AFFINITY = {"AFFINITY_RUN": "2/4/77-abc"}
+
+
+def test_ranks_of_affinity_run_are_tasks_of_one_computer() -> None:
+    host = socket.gethostname()
+    task = Task("python -m affinity run", 2, 4, 2, 4, host, "affinity 77-abc", "127.0.0.1")
+    assert this_task(AFFINITY) == task
+    of_one = {**SRUN, "SLURM_STEP_NUM_TASKS": "1", "SLURM_STEP_TASKS_PER_NODE": "1"}
+    alone = {**of_one, "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
+    assert this_task({**alone, **AFFINITY}) == task
+
+
+def test_ranks_of_affinity_run_on_several_computers_are_counted_through() -> None:
+    outer = {**SRUN, "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
+    outer = {**outer, "SLURM_PROCID": "1", "SLURM_LOCALID": "0"}
+    launcher = "srun with python -m affinity run"
+    found = this_task({**outer, **AFFINITY})
+    assert found == Task(launcher, 6, 8, 2, 4, "1", "Slurm 12.0 0", "n07")
+
+
+def test_a_launcher_that_a_rank_has_started_counts() -> None:
+    assert this_task({**HYDRA, **AFFINITY}) == this_task(HYDRA)
+
+
+def test_a_rank_of_one_is_no_task() -> None:
+    assert this_task({"AFFINITY_RUN": "0/1/77"}) is None
+
+
+@pytest.mark.parametrize("text", ["", "1", "1/2", "1/2/", "a/2/x", "1/-2/x", "-1/2/x"])
+def test_damaged_words_of_affinity_run_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"AFFINITY_RUN='.*': expected rank/workers/name"):
+        this_task({"AFFINITY_RUN": text})
+
+
+def test_a_rank_beyond_the_workers_is_refused() -> None:
+    with pytest.raises(ConfigError, match="python -m affinity run says that this is task 4 of 4"):
+        this_task({"AFFINITY_RUN": "4/4/77"})
+
+
 def test_process_that_nothing_has_started_is_no_task() -> None:
     assert this_task({"HOME": "/", "RANK": "3", "MASTER_ADDR": "n1"}) is None
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,8 @@ from knltrain.config.methods import METHODS
 from knltrain.errors import CheckpointError, ElasticError
 
 from ..marks import by_cost
-from .launches import alone, launched, outputs_of
+from ..ranks import told_as_json
+from .launches import PROGRAM, alone, launched, outputs_of
 
 ROOT = Path(__file__).parents[3]
 OF_A_PLAN = {"caffegpi"}
@@ -111,6 +114,18 @@ def test_the_program_of_the_docs_works(tmp_path: Path, monkeypatch: pytest.Monke
     Path("train.py").write_text(program, encoding="utf-8")
     assert outputs_of(["train.py"]) == [(0, ""), (0, "")]
     assert torch.load("center.pt", weights_only=True)["1.bias"].shape == (10,)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("two_cores")
+def test_ranks_that_affinity_has_placed_are_the_workers() -> None:
+    scene = [sys.executable, PROGRAM, "train", "sync_easgd", "{}"]
+    command = [sys.executable, "-m", "affinity", "run", "--workers", "2", "--", *scene]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (found.returncode, found.stderr) == (0, "")
+    (first,), (second,) = told_as_json(found.stdout)
+    assert first == second
+    assert first[1] > LEARNT
 
 
 @pytest.mark.parametrize("method", ["sync_easgd", "sync_sgd", "easgd", "asgd", "none"])
