@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from knltrain.backends.backend import Backend
     from knltrain.balance.record import SharesFrom
     from knltrain.balance.shares import Cost
-    from knltrain.data.dataset import Dataset
     from knltrain.exchange.strategies.method import Method
     from knltrain.exchange.transports.team import Team
     from knltrain.network.network import Network
@@ -29,13 +29,19 @@ class Balance(NamedTuple):
     recorded: tuple[SharesFrom, ...] = ()
 
 
-def check_balance(config: RunConfig) -> None:
-    """Refuse what shares that may change do not work with: ConfigError."""
-    chosen = config.balance
+def check_balance(config: RunConfig, method: Method) -> None:
+    """Refuse shares that the method, or what makes batches ahead, cannot have: ConfigError."""
+    chosen, shares = config.balance, config.balance.shares
+    if isinstance(shares, tuple) and not all(shares) and not method.may_idle:
+        raise ConfigError(
+            f"balance.shares = {list(shares)} with {method.name}: a worker without images would "
+            "count like the others; expected images for each, or a method that exchanges the "
+            "gradients of all in every step, as 'sync_sgd'"
+        )
     if not chosen.may_change:
         return
     if chosen.replay is not None:
-        _recorded(config)
+        _check_replay(config, method, _recorded(config))
     key = f"balance.replay = '{chosen.replay}'" if chosen.replay else "balance.shares = 'fitted'"
     if config.placement.data_cores:
         raise ConfigError(
@@ -50,15 +56,33 @@ def check_balance(config: RunConfig) -> None:
         )
 
 
-def first_balance(config: RunConfig, team: Team, dataset: Dataset, threads: int) -> Balance:
+def _check_replay(config: RunConfig, method: Method, recorded: Sequence[SharesFrom]) -> None:
+    where, first = f"balance.replay = '{config.balance.replay}'", config.train.first_step
+    if recorded[0].step > first:
+        raise ConfigError(
+            f"{where}: begins with step {recorded[0].step}, this run with {first}; expected the "
+            "shares of a run that begins no later"
+        )
+    if not method.may_idle and not all(images for each in recorded for images in each.images):
+        raise ConfigError(
+            f"{where}: has workers without images, which would count like the others with "
+            f"{method.name}; expected a run of such a method, or 'sync_sgd'"
+        )
+
+
+def first_balance(
+    config: RunConfig, team: Team, method: Method, label_shape: tuple[int, ...], threads: int
+) -> Balance:
     """The shares of the first step (collective where they are fitted)."""
+    from knltrain.balance.record import images_at
+
     chosen = config.balance
     if chosen.replay is not None:
         recorded = _recorded(config)
-        return Balance(recorded[0].images, (), recorded)
+        return Balance(images_at(recorded, config.train.first_step), (), recorded)
     if chosen.shares != "fitted":
         return Balance(config.images_of_each)
-    return _fitted(config, team, dataset, threads)
+    return _fitted(config, team, method, label_shape, threads)
 
 
 def build_balanced_backend(
@@ -67,7 +91,10 @@ def build_balanced_backend(
     """The backend of a worker whose batch may grow, or whose speed is emulated."""
     chosen, images = config.balance, max(1, images)
     backend: Backend
-    if chosen.may_change:
+    if chosen.replay is not None:
+        images = max(each.images[rank] for each in _recorded(config))
+        backend = build_backend(config, network, max(1, images), threads)
+    elif chosen.may_change and config.backend.name == "cpu":  # PyTorch takes batches of any size
         from knltrain.backends.growing import GrowingBackend
 
         build = partial(build_backend, config, network, threads=threads)
@@ -100,7 +127,9 @@ def balances(
     return [FittingObserver(run_folder, balance.shares, costs, chosen.granule, steps)]
 
 
-def _fitted(config: RunConfig, team: Team, dataset: Dataset, threads: int) -> Balance:
+def _fitted(
+    config: RunConfig, team: Team, method: Method, label_shape: tuple[int, ...], threads: int
+) -> Balance:
     """Measure all workers at once, as they share memory and caches in a step."""
     from knltrain.balance.measuring import measured_cost, random_batch
     from knltrain.balance.shares import Cost, fitted_shares
@@ -108,23 +137,23 @@ def _fitted(config: RunConfig, team: Team, dataset: Dataset, threads: int) -> Ba
     from knltrain.network.parameters import ParameterVector
     from knltrain.worker.termination import MEETING_SECONDS
 
-    network, batch = build_network(config), config.train.batch
-    small = min(config.balance.granule, batch)
+    network, batch, granule = build_network(config), config.train.batch, config.balance.granule
+    small = min(granule, batch)
     large = max(small, config.images_of_each[0])
     backend = build_balanced_backend(config, network, large, threads, team.rank)
     parameters = ParameterVector(network)
     parameters.initialise(config.seed)
-    shapes = network.input_shape, dataset.train.label_shape
-    batches = [random_batch(images, *shapes) for images in (small, large)]
+    batches = [random_batch(images, network.input_shape, label_shape) for images in (small, large)]
     try:
         backend.rehearse(batches[-1], parameters.packed, parameters.packed.copy())
         team.barrier(MEETING_SECONDS)
         own = measured_cost(backend, parameters.packed, batches)
     finally:
         backend.close()
+    team.barrier(MEETING_SECONDS)  # a slow worker may be far behind the others
     found = of_all_workers(team, [own.overhead_seconds, own.image_seconds])
     costs = tuple(Cost(float(overhead), float(image)) for overhead, image in found)
-    return Balance(fitted_shares(costs, batch, config.balance.granule), costs)
+    return Balance(fitted_shares(costs, batch, granule, method.may_idle), costs)
 
 
 def _recorded(config: RunConfig) -> tuple[SharesFrom, ...]:

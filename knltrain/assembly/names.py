@@ -83,7 +83,9 @@ def check_names(config: RunConfig) -> None:
     _pick("exchange.method", config.exchange.method, METHODS)
     _pick("backend.name", config.backend.name, BACKENDS)
     for number, some in enumerate(config.backend.workers):
-        _pick(f"backend.workers[{number}].name", some.name or config.backend.name, BACKENDS)
+        where, own = f"backend.workers[{number}]", config.backend.of(some)
+        _pick(f"{where}.name", own.name, BACKENDS)
+        _pick(f"{where}.implementation", own.implementation, KERNELS)
     _pick("backend.implementation", config.backend.implementation, KERNELS)
     if config.backend.engine == "ipex":
         from knltrain.backends.torch.ipex_installation import check_ipex

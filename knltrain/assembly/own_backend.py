@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from affinity import parse_cpulist
 from knltrain.config import RunConfig
+from knltrain.errors import ConfigError
 
 if TYPE_CHECKING:
     from knltrain.config.backend_tables import BackendConfig
@@ -36,8 +37,16 @@ def with_own_backend(config: RunConfig, rank: int, host: str | None = None) -> R
 def check_devices(config: RunConfig) -> None:
     """Refuse, before a worker is started, devices that this computer has not: ConfigError.
 
-    Where backends differ on several computers each worker looks for its own.
+    Where backends differ on several computers each worker looks for its own. ConfigError for ranks
+    that no worker has.
     """
+    for number, some in enumerate(config.backend.workers):
+        beyond = [rank for rank in parse_cpulist(some.ranks or "") if rank >= config.total_workers]
+        if beyond:
+            raise ConfigError(
+                f"backend.workers[{number}].ranks = '{some.ranks}': there is no rank {beyond[0]}; "
+                f"expected 0 to {config.total_workers - 1}"
+            )
     if config.total_nodes == 1 or not config.backend.workers:
         for rank in range(int(config.workers)):
             with_own_backend(config, rank)

@@ -21,10 +21,12 @@ def resolve_workers(config: RunConfig, most: int) -> int:
     """Number of workers: as configured, or for "auto" at most `most` that can share a batch.
 
     The batch always divides evenly among them: a `RunConfig` accepts no other number. "auto" gives
-    each at least 16 images, one full vector.
+    each at least 16 images, one full vector. Shares in numbers say how many there are.
     """
     if isinstance(config.workers, int):
         return config.workers
+    if isinstance(config.balance.shares, tuple):
+        return max(1, len(config.balance.shares) // config.total_nodes)
     batch, nodes = config.train.batch, config.total_nodes
     limit = max(1, min(most, batch // LEAST_IMAGES // nodes))
     fitting = [n for n in range(1, limit + 1) if batch % (n * nodes) == 0]

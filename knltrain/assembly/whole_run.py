@@ -74,7 +74,8 @@ def check_run(config: RunConfig, keep: Callable[[Dataset], None] | None = None) 
         shares=shares,
     )
     images, micro_batch = max(shares), config.backend.micro_batch
-    check_micro_batch(network, images, micro_batch)
+    most = chosen.batch if config.balance.may_change else images
+    check_micro_batch(network, most, micro_batch)
     at_a_time = 0 if micro_batch == "auto" else micro_batch
     steps = total_steps(config, batches.steps_per_epoch)
     check_first_step(config, steps)
@@ -86,10 +87,10 @@ def check_run(config: RunConfig, keep: Callable[[Dataset], None] | None = None) 
         from knltrain.assembly.own_backend import check_devices
 
         check_devices(config)
-    if config.balance.may_change:
+    if not config.balance.is_equal:
         from knltrain.assembly.balancing import check_balance
 
-        check_balance(config)
+        check_balance(config, method)
     if keep is not None:
         keep(dataset)
     batch = BatchShape.of(dataset.train, images)

@@ -36,7 +36,6 @@ from knltrain.assembly.whole_run import (
 from knltrain.config import RunConfig
 
 if TYPE_CHECKING:
-    from knltrain.assembly.balancing import Balance
     from knltrain.backends.backend import Backend
     from knltrain.checkpoint.contents import RunIdentity, WorkerState
     from knltrain.clocks import Clocks
@@ -80,7 +79,7 @@ def build_worker(
 
         config = with_own_backend(config, team.rank)
     clocks = Clocks.over(team.clocks)
-    task = _task(config, team, clocks, threads, data_fd)
+    task = _task(config, team, clocks, data_fd)
     network, batches = task.identity.network, task.batches
     config = with_balanced_weights(config, task.dataset)
     optimizer = build_optimizer(config, network)
@@ -92,15 +91,12 @@ def build_worker(
     for progress in compile_kernels(config, images, threads, copies):
         for observer in observers:
             observer.compiling(progress)
-    if task.balance is None:
+    if config.balance.is_plain:
         backend = build_backend(config, network, images, threads)
+        balancing: list[Observer] = []
     else:
-        from knltrain.assembly.balancing import balances, build_balanced_backend
-
-        backend = build_balanced_backend(config, network, images, threads, team.rank)
+        backend, balancing = _balanced(config, run_folder, task, strategy, threads)
     own = _own_observers(config, run_folder, team, threads, task, backend, (start.step, since))
-    if task.balance is not None:
-        own += balances(config, run_folder, task.balance, strategy.method)
     return Worker(
         start=start,
         total_steps=task.steps,
@@ -114,7 +110,7 @@ def build_worker(
         termination=config.exchange.termination,
         clocks=clocks,
         requests=_requests(config, strategy, requests),
-        observers=(*observers, *own),
+        observers=(*observers, *own, *balancing),
         feed=_feed(config, task, team, batches_ahead),
     )
 
@@ -127,12 +123,9 @@ class _Task(NamedTuple):
     batches: ShardedBatches
     steps: int
     learning_rate: Callable[[int], float]
-    balance: Balance | None
 
 
-def _task(
-    config: RunConfig, team: Team, clocks: Clocks, threads: int, data_fd: int | None
-) -> _Task:
+def _task(config: RunConfig, team: Team, clocks: Clocks, data_fd: int | None) -> _Task:
     from knltrain.data.order import EpochOrders, ShardedBatches
     from knltrain.optimizers.learning_rate import learning_rate_at
 
@@ -141,11 +134,6 @@ def _task(
         dataset = opened_dataset(config, data_fd)
         check_fit(network, dataset)
         check_labels(config, network, dataset)
-        balance = None
-        if not config.balance.is_plain:
-            from knltrain.assembly.balancing import first_balance
-
-            balance = first_balance(config, team, dataset, threads)
         # What is fetched ahead may be of the next epoch.
         epochs = 2 if config.data.memory == "distributed" else 1
         batches = ShardedBatches(
@@ -156,7 +144,7 @@ def _task(
             config.seed,
             iter_size=config.train.iter_size,
             orders=EpochOrders(dataset.train, config.seed, epochs),
-            shares=None if balance is None else balance.shares,
+            shares=None if config.balance.is_equal else config.images_of_each,
         )
     steps = total_steps(config, batches.steps_per_epoch)
 
@@ -164,7 +152,21 @@ def _task(
         return learning_rate_at(config.learning_rate, step, steps)
 
     identity = identity_of(config, network, workers, dataset.contents)
-    return _Task(identity, dataset, batches, steps, learning_rate, balance)
+    return _Task(identity, dataset, batches, steps, learning_rate)
+
+
+def _balanced(
+    config: RunConfig, run_folder: Path, task: _Task, strategy: Strategy, threads: int
+) -> tuple[Backend, list[Observer]]:
+    """A worker's backend for its share of a batch, which is found here, and what changes it."""
+    from knltrain.assembly.balancing import balances, build_balanced_backend, first_balance
+
+    method, team, batches = strategy.method, strategy.team, task.batches
+    balance = first_balance(config, team, method, batches.label_shape, threads)
+    batches.share_out(balance.shares)
+    network, images = task.identity.network, batches.images_per_worker
+    backend = build_balanced_backend(config, network, images, threads, team.rank)
+    return backend, balances(config, run_folder, balance, method)
 
 
 def _strategy(config: RunConfig, team: Team, task: _Task, optimizer: Optimizer) -> Strategy:

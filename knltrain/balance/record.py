@@ -32,6 +32,21 @@ def row_of(found: SharesFrom, seconds: Sequence[float]) -> list[str]:
     return [str(found.step), *map(str, found.images), *(f"{each:.6f}" for each in seconds)]
 
 
+def rows_before(path: Path, step: int) -> list[list[str]]:
+    """The rows of a run's file that are of steps before this one; none of a file that has none."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.reader(file))[1:]
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return []
+    return [row for row in rows if row and row[0].isdecimal() and int(row[0]) < step]
+
+
+def images_at(recorded: Sequence[SharesFrom], step: int) -> tuple[int, ...]:
+    """The shares of a step, which must not come before the first ones."""
+    return next(each.images for each in reversed(recorded) if each.step <= step)
+
+
 def read_shares(path: Path, batch: int, workers: int) -> tuple[SharesFrom, ...]:
     """The shares of a run, from the first step on; ConfigError for a file of another kind of run.
 

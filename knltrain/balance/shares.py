@@ -35,35 +35,33 @@ def cost_of(times: Sequence[tuple[int, float]]) -> Cost:
     (small, first), (large, second) = times
     if large <= small:
         return Cost(0.0, second / large)
-    # By noise the larger batch may seem to be the faster one, and the overhead less than nothing.
-    image = min(max(second - first, 0.0) / (large - small), second / large)
+    image = (second - first) / (large - small)
+    if not 0 < image * large < second:  # by noise, or there is no overhead
+        return Cost(0.0, second / large)
     return Cost(second - image * large, image)
 
 
-def equal_shares(batch: int, workers: int) -> tuple[int, ...]:
-    """The shares of workers of equal speed, whose number divides the batch."""
-    return (batch // workers,) * workers
-
-
-def fitted_shares(costs: Sequence[Cost], batch: int, granule: int) -> tuple[int, ...]:
+def fitted_shares(
+    costs: Sequence[Cost], batch: int, granule: int, may_idle: bool = True
+) -> tuple[int, ...]:
     """The shares, by rank, with which the slowest worker is done soonest.
 
     All shares but one are multiples of ``granule`` images; what is left of the batch goes where it
-    ends soonest. A worker that would hold up the others gets no images. Rank 0, whose loss is
-    reported, always has some. Granules are dealt one by one to whoever would end soonest with one
-    more, which is optimal, as no worker becomes faster by more images.
+    ends soonest. A worker that would hold up the others gets no images if it ``may_idle``. Rank 0,
+    whose loss is reported, always has some. Granules are dealt one by one to whoever would end
+    soonest with one more, which is optimal, as no worker becomes faster by more images.
     """
-    granule = min(granule, batch)
-    shares = [0] * len(costs)
-    shares[0] = granule
+    granule = min(granule, batch if may_idle else max(1, batch // len(costs)))
+    shares = [0 if may_idle and rank else granule for rank in range(len(costs))]
     waiting = [(cost.of(shares[rank] + granule), rank) for rank, cost in enumerate(costs)]
     heapq.heapify(waiting)
-    for _ in range(batch // granule - 1):
+    for _ in range((batch - sum(shares)) // granule):
         _, rank = waiting[0]
         shares[rank] += granule
         heapq.heapreplace(waiting, (costs[rank].of(shares[rank] + granule), rank))
     if left := batch - sum(shares):
-        soonest = min(range(len(costs)), key=lambda rank: costs[rank].of(shares[rank] + left))
+        having = [rank for rank, images in enumerate(shares) if images]
+        soonest = min(having, key=lambda rank: costs[rank].of(shares[rank] + left))
         shares[soonest] += left
     return tuple(shares)
 
@@ -74,7 +72,11 @@ def step_seconds(costs: Sequence[Cost], shares: Sequence[int]) -> float:
 
 
 def refitted(
-    costs: Sequence[Cost], shares: tuple[int, ...], seconds: Sequence[float], granule: int
+    costs: Sequence[Cost],
+    shares: tuple[int, ...],
+    seconds: Sequence[float],
+    granule: int,
+    may_idle: bool = True,
 ) -> tuple[tuple[Cost, ...], tuple[int, ...]]:
     """Costs after steps that took ``seconds`` of each worker, and shares for the next ones.
 
@@ -85,6 +87,6 @@ def refitted(
         cost.scaled(spent / cost.of(images)) if images and spent and cost.of(images) else cost
         for cost, images, spent in zip(costs, shares, seconds, strict=True)
     )
-    found = fitted_shares(measured, sum(shares), granule)
+    found = fitted_shares(measured, sum(shares), granule, may_idle)
     now, then = step_seconds(measured, shares), step_seconds(measured, found)
     return measured, found if then < (1 - WORTHWHILE) * now else shares

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
+from affinity import AffinityError, parse_cpulist
 from knltrain.config.tables import Count, CountOrAuto, CpuList, Folder, Name, Positive, Table
 
 MicroBatch: TypeAlias = Annotated[int, Field(ge=0)] | Literal["auto"]
@@ -35,6 +36,11 @@ class WorkersBackendConfig(Table):
     def _says_who(self) -> WorkersBackendConfig:
         if self.ranks is None and self.hosts is None:
             raise ValueError("expected ranks, such as '0-3', or hosts, such as 'gpu*'")
+        if self.ranks is not None:
+            try:
+                parse_cpulist(self.ranks)
+            except AffinityError as error:
+                raise ValueError(f"ranks = '{self.ranks}': {error}") from None
         return self
 
 

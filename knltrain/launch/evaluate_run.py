@@ -179,6 +179,13 @@ def _in_whole_batches(config: RunConfig) -> tuple[RunConfig, int]:
 
 
 def in_one_piece(config: RunConfig) -> RunConfig:
-    """The same run without micro-batches, which only gradients need, and their measurements."""
-    backend = config.backend.model_copy(update={"micro_batch": 0})
+    """The same run by `[backend]` alone, on the host if its device is not here.
+
+    Without micro-batches, which only gradients need, and their measurements.
+    """
+    backend = config.backend.of(None).model_copy(update={"micro_batch": 0})
+    if backend.device != "cpu":
+        from knltrain.backends.torch.devices import device_or_host
+
+        backend = backend.model_copy(update={"device": device_or_host(backend.device)})
     return config.model_copy(update={"backend": backend})

@@ -165,7 +165,7 @@ class Model:
     def _at_once(self) -> int:
         """As many pictures as a worker took in training, for which kernels are compiled."""
         config = self._config
-        images = max(1, config.train.batch // config.total_workers)
+        images = max(config.images_of_each)
         asked = config.backend.micro_batch
         return min(images, MOST_AT_ONCE, asked if asked != "auto" and asked > 0 else images)
 

@@ -298,8 +298,12 @@ def _crowded(config: RunConfig, plan: Plan) -> list[str]:
 
 
 def _at_home_anywhere(config: RunConfig) -> RunConfig:
-    """The same run with an absolute data path, valid in any working directory."""
-    if config.data.root is None:
-        return config
-    data = config.data.model_copy(update={"root": str(Path(config.data.root).absolute())})
-    return config.model_copy(update={"data": data})
+    """The same run with absolute paths, valid in any working directory."""
+    if config.data.root is not None:
+        data = config.data.model_copy(update={"root": str(Path(config.data.root).absolute())})
+        config = config.model_copy(update={"data": data})
+    if config.balance.replay is not None:
+        replay = str(Path(config.balance.replay).absolute())
+        balance = config.balance.model_copy(update={"replay": replay})
+        config = config.model_copy(update={"balance": balance})
+    return config

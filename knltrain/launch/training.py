@@ -61,6 +61,8 @@ CHANGEABLE: Final = (
     "workers",
     "placement.pin",
     "placement.data_cores",
+    "backend.device",
+    "balance.*",
     "data.name",
     "data.root",
     "data.batches_ahead",

@@ -66,14 +66,22 @@ def warm_up(config: RunConfig, tell: Callable[[Progress], None] = lambda _: None
     plan = plan_run(config, NodeShare(nodes=config.total_nodes))
     begun, before = time.perf_counter(), len(JOURNAL.made)
     dataset = build_dataset(plan.config)
-    for threads in sorted({threads_of(plan.config, place) for place in plan.placements}):
-        images = max(plan.config.images_of_each)
-        for progress in compile_kernels(plan.config, images, threads, dataset.train.are_copies):
-            tell(progress)
-        _take_step(plan.config, dataset, threads)
+    images, copies = max(plan.config.images_of_each), dataset.train.are_copies
+    for config in _with_each_backend(plan.config):
+        for threads in sorted({threads_of(config, place) for place in plan.placements}):
+            for progress in compile_kernels(config, images, threads, copies):
+                tell(progress)
+            _take_step(config, dataset, threads)
     exchange_once(plan.config)
     seconds = time.perf_counter() - begun
     return WarmUp(tuple(JOURNAL.made[before:]), CACHE_FOLDER, seconds, TUNING.told())
+
+
+def _with_each_backend(config: RunConfig) -> list[RunConfig]:
+    """The run with each backend of its workers that computes on the host."""
+    found = [config.backend.of(some) for some in (None, *config.backend.workers)]
+    here = dict.fromkeys(one for one in found if one.device == "cpu")
+    return [config.model_copy(update={"backend": one}) for one in here]
 
 
 def _take_step(config: RunConfig, dataset: Dataset, threads: int) -> None:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import final
 
-from knltrain.balance.record import SHARES, SharesFrom, header_of, row_of
+from knltrain.balance.record import (
+    SHARES,
+    SharesFrom,
+    header_of,
+    images_at,
+    row_of,
+    rows_before,
+)
 from knltrain.balance.shares import Cost, refitted
 from knltrain.exchange.transports.team import of_all_workers
-from knltrain.files.durable import reason_of
+from knltrain.files.durable import reason_of, write_whole
 from knltrain.worker.observer import Observer
 from knltrain.worker.view import WorkerView
 
@@ -21,16 +29,20 @@ class _Recording(Observer):
     def __init__(self, run_folder: Path, shares: Sequence[int], costs: Sequence[Cost]) -> None:
         self.shares, self.costs = tuple(shares), tuple(costs)
         self._path = run_folder / SHARES
+        self._rows: list[list[str]] = []
 
     def started(self, worker: WorkerView) -> None:
-        """Write the first row; a run that goes on writes below those that it has."""
+        """Write the row of the first step; a run that goes on drops those of steps it repeats."""
+        if worker.team.rank == 0:
+            self._rows = rows_before(self._path, worker.step)
         self._write(worker)
 
     def take(self, worker: WorkerView, shares: tuple[int, ...]) -> None:
-        """Let the worker take another share from here on."""
+        """Let the worker take another share from here on (collective)."""
         if shares != self.shares:
             self.shares = shares
             worker.share_out(shares)
+            worker.rehearse()
             self._write(worker)
 
     def _write(self, worker: WorkerView) -> None:
@@ -38,15 +50,15 @@ class _Recording(Observer):
             return
         pairs = zip(self.costs, self.shares, strict=True)
         seconds = [cost.of(images) for cost, images in pairs]
+        self._rows.append(row_of(SharesFrom(worker.step, self.shares), seconds))
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([header_of(len(seconds)), *self._rows])
         try:
-            is_new = not self._path.exists()
-            with self._path.open("a", encoding="utf-8", newline="") as file:
-                rows = csv.writer(file, lineterminator="\n")
-                if is_new:
-                    rows.writerow(header_of(len(self.shares)))
-                rows.writerow(row_of(SharesFrom(worker.step, self.shares), seconds))
+            write_whole(self._path, text.getvalue())
         except OSError as error:
             worker.unwritten(SHARES, f"it lacks rows ({reason_of(error)})")
+        else:
+            worker.unwritten(SHARES, "")
 
 
 @final
@@ -83,7 +95,8 @@ class FittingObserver(_Recording):
         steps = worker.step - step
         own = (self._since[1] - seconds) / steps if steps else 0.0
         taken = [float(each) for each in of_all_workers(worker.team, [own])[:, 0]]
-        self.costs, shares = refitted(self.costs, self.shares, taken, self._granule)
+        may_idle = worker.strategy.method.may_idle
+        self.costs, shares = refitted(self.costs, self.shares, taken, self._granule, may_idle)
         self.take(worker, shares)
 
 
@@ -98,9 +111,8 @@ class ReplayingObserver(_Recording):
 
     def started(self, worker: WorkerView) -> None:
         """Take the shares of the first step that is taken."""
-        images = self._at(worker.step)
-        self.shares = images
-        worker.share_out(images)
+        self.shares = images_at(self._recorded, worker.step)
+        worker.share_out(self.shares)
         super().started(worker)
 
     def is_due(self, since: int, step: int) -> bool:
@@ -109,10 +121,7 @@ class ReplayingObserver(_Recording):
 
     def met(self, worker: WorkerView) -> None:
         """Take the shares of this step on."""
-        self.take(worker, self._at(worker.step))
-
-    def _at(self, step: int) -> tuple[int, ...]:
-        return next(each.images for each in reversed(self._recorded) if each.step <= step)
+        self.take(worker, images_at(self._recorded, worker.step))
 
 
 def _computed(worker: WorkerView) -> float:

@@ -19,7 +19,12 @@ from knltrain.vectors import FloatArray
 from knltrain.worker.observer import Observer, RunResult, result_of
 from knltrain.worker.requests import NoRequests, Requests
 from knltrain.worker.step import TrainingStep
-from knltrain.worker.termination import RunProgress, Synchronisation, Termination
+from knltrain.worker.termination import (
+    MEETING_SECONDS,
+    RunProgress,
+    Synchronisation,
+    Termination,
+)
 from knltrain.worker.view import restore
 
 
@@ -105,6 +110,11 @@ class Worker(AbstractContextManager["Worker"]):
         """From the next step on worker r takes `shares[r]` images of each batch."""
         self.batches.share_out(shares)
         self._training_step.weight = self.strategy.method.weight_of(self.team.rank, shares)
+
+    def rehearse(self) -> None:
+        """Let the backend prepare for the worker's share, outside the clocks (collective)."""
+        self._training_step.rehearse_gradient(self.step)
+        self.team.barrier(MEETING_SECONDS)
 
     def run(self) -> RunResult | None:
         """Train until the run is at `total_steps`; collective over all workers of the run.

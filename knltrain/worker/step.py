@@ -127,23 +127,25 @@ class TrainingStep:
         By the batch of `step`, the first one to be taken, which is taken again then.
         Changes the vectors and the optimizer's state, but not the clocks (collective).
         """
-        part, backend = self._strategy, self._backend
+        part = self._strategy
         before, moved = part.parameters, part.gradient
         before.fill(0.0)
         self._feed.begin(step)
-        batch = self._feed.take(step)
-        if len(batch.labels):
-            backend.rehearse(batch, part.parameters, part.gradient)
+        self.rehearse_gradient(step)
         part.team.barrier(termination.MEETING_SECONDS)
         if part.method.period is not None:
             part.exchange(0)
             part.settle()
-            # Backends make things for each vector.
-            is_same = part.parameters is before and part.gradient is moved
-            if len(batch.labels) and not is_same:
-                backend.rehearse(batch, part.parameters, part.gradient)
+            if part.parameters is not before or part.gradient is not moved:
+                self.rehearse_gradient(step)  # backends make things for each vector
         self._optimizer.step(part.parameters, part.gradient, 0.0)
         part.team.clocks.clear()
+
+    def rehearse_gradient(self, step: int) -> None:
+        """Let the backend prepare for this worker's share of the batch of `step`."""
+        part, batch = self._strategy, self._feed.take(step)
+        if len(batch.labels):
+            self._backend.rehearse(batch, part.parameters, part.gradient)
 
     def _loss_and_gradient(self, step: int) -> float:
         """Mean loss and gradient of the batches of a step."""
@@ -177,6 +179,7 @@ class TrainingStep:
             batch = self._feed.take(step, number)
         if not len(batch.labels):
             part.gradient.fill(0)
+            self._feed.give_back()
             return 0.0
         with self._clocks.gradient:
             loss = backend.loss_and_gradient(batch, part.parameters, part.gradient, ready)

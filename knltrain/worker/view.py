@@ -66,6 +66,9 @@ class WorkerView(Protocol):
     def share_out(self, shares: Sequence[int]) -> None:
         """From the next step on worker r takes `shares[r]` images of each batch."""
 
+    def rehearse(self) -> None:
+        """Let the backend prepare for the worker's share, outside the clocks (collective)."""
+
     def evaluated(self, evaluation: Evaluation) -> None:
         """Record an evaluation of the current model."""
 

@@ -46,6 +46,14 @@ def device_named(name: str, position: int = 0, workers: int = 1) -> torch.device
     return torch.device(kind, position)
 
 
+def device_or_host(name: str) -> str:
+    """The device of one process by this name; "cpu" where there is none."""
+    try:
+        return str(device_named(name))
+    except ConfigError:
+        return "cpu"
+
+
 def described(device: torch.device) -> dict[str, object]:
     """The device's name, and its memory in bytes, as far as PyTorch tells them."""
     found: dict[str, object] = {"device": str(device)}

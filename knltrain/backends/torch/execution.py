@@ -10,6 +10,7 @@ import torch
 from knltrain.backends.cpu.backend import ViewCache
 from knltrain.backends.torch.mirrors import Mirrors
 from knltrain.interchange.to_torch import NetworkModule, to_torch
+from knltrain.interchange.torch_terms import TORCH_NAMES
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.vectors import FloatArray
@@ -72,4 +73,8 @@ class EagerExecution(Execution):
         for name, buffer in module.named_buffers():
             parent, _, last = name.rpartition(".")
             setattr(module.get_submodule(parent), last, buffer.to(self._mirrors.device))
+        for spec in self._network.parameters:
+            if spec.is_statistic:  # those of a frozen layer stay here, others are set for each call
+                values = self._mirrors.view(parameters, vector.views[spec.name])
+                setattr(dict(module.named_children())[spec.layer], TORCH_NAMES[spec.role], values)
         return module

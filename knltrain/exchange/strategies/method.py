@@ -181,6 +181,11 @@ class Method:
         """What a transport's local is: the worker's parameters, or its gradient."""
         return self.rule.moves
 
+    @property
+    def may_idle(self) -> bool:
+        """Whether a worker may have no images, as only gradients of all are exchanged."""
+        return self.moves == "gradient" and self.period is not None and self.levels is None
+
     def weight_of(self, rank: int, shares: Sequence[int]) -> float:
         """The factor of a worker's gradient, with a batch shared out so.
 
@@ -188,7 +193,7 @@ class Method:
         exchanged: each worker then steps by the mean of its own images.
         """
         moved = self if self.levels is None else self.levels.inside
-        if moved.moves != "gradient":
+        if moved.moves != "gradient" or moved.period is None:
             return 1.0
         size = self.group_size or len(shares)
         first = rank // size * size

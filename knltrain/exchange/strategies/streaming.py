@@ -87,9 +87,8 @@ class StreamingStrategy(BackgroundStrategy):
         self._await_exchange()
         np.copyto(self.transport.spare[fragment], self.transport.local[fragment])
         self._rule.prepare(step)
-        for rule, piece in self._rule.on(fragment):
-            exchange = partial(self.transport.exchange_beside, rule, piece, of_locals=False)
-            self._background.begin(exchange)
+        exchange = partial(self.transport.exchange_beside, self._rule, fragment, of_locals=False)
+        self._background.begin(exchange)
 
     def _mix(self, fragment: slice) -> None:
         self._await_exchange()

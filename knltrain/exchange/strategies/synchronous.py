@@ -44,8 +44,7 @@ class SynchronousStrategy(CollectiveStrategy):
         """Exchange with all workers at once, all parts of the vectors one after another."""
         self._rule.prepare(step)
         for part in self.method.parts:
-            for rule, piece in self._rule.on(part):
-                self.transport.exchange(rule, piece)
+            self.transport.exchange(self._rule, part)
 
 
 @final

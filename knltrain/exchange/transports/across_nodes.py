@@ -173,10 +173,10 @@ class CrossNodeTransport(CollectiveTransport):
             if rule.takes_back and self.residual.size:
                 self._take_back(rows, part)
         self._await_all(waiting)
-        for block in self._blocks(part):
-            rule.absorb(self.center[block], self.kept[:, block], self._sum[block])
+        for each, piece in self._pieces(rule, part):
+            each.absorb(self.center[piece], self.kept[:, piece], self._sum[piece])
             for row in rows:
-                rule.follow(row[block], self.center[block], self._sum[block])
+                each.follow(row[piece], self.center[piece], self._sum[piece])
         self._await_all(waiting)
 
     def _take_back(self, rows: FloatArray, part: slice) -> None:
@@ -198,19 +198,22 @@ class CrossNodeTransport(CollectiveTransport):
     ) -> None:
         """Compute the sum of this node's contributions, in rank order."""
         self._await_all(waiting)
-        for block in self._blocks(part):
-            total = self._sum[block]
-            rule.contribute(rows[0, block], self.center[block], total)
+        for each, piece in self._pieces(rule, part):
+            total = self._sum[piece]
+            each.contribute(rows[0, piece], self.center[piece], total)
             for row in rows[1:]:
                 contribution = self._scratch[: total.size]
-                rule.contribute(row[block], self.center[block], contribution)
+                each.contribute(row[piece], self.center[piece], contribution)
                 np.add(total, contribution, out=total)
         self._await_all(waiting)
 
-    def _blocks(self, part: slice) -> Iterator[slice]:
-        """Cut this worker's stripe into blocks that fit its cache."""
+    def _pieces(
+        self, rule: SynchronousRule, part: slice
+    ) -> Iterator[tuple[SynchronousRule, slice]]:
+        """Cut this worker's stripe into pieces of one rule each that fit its cache."""
         stripe = self._stripe_of(part)
-        return _blocks((stripe.start, stripe.stop))
+        for block in _blocks((stripe.start, stripe.stop)):
+            yield from rule.on(block)
 
     def _stripe_of(self, part: slice) -> slice:
         return self._layout.stripe(self._inside.rank, part)

@@ -35,7 +35,9 @@ class Loopback(CollectiveTransport, VisitedCenter):
 
     def exchange(self, rule: SynchronousRule, part: slice = WHOLE) -> None:
         """Apply ``rule`` to a part of the one local and the center."""
-        rule.synchronise(self.local[np.newaxis, part], self.center[part], self.kept[:, part])
+        for each, piece in rule.on(part):
+            local = self.local[np.newaxis, piece]
+            each.synchronise(local, self.center[piece], self.kept[:, piece])
 
     def exchange_beside(
         self, rule: SynchronousRule, part: slice = WHOLE, *, of_locals: bool = True
@@ -43,7 +45,9 @@ class Loopback(CollectiveTransport, VisitedCenter):
         """Apply ``rule`` to the spare instead of the local."""
         if of_locals:
             np.copyto(self.spare[part], self.local[part])
-        rule.synchronise(self.spare[np.newaxis, part], self.center[part], self.kept[:, part])
+        for each, piece in rule.on(part):
+            spare = self.spare[np.newaxis, piece]
+            each.synchronise(spare, self.center[piece], self.kept[:, piece])
 
     def swap(self) -> None:
         """Swap local and spare."""

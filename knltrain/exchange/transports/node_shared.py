@@ -65,7 +65,8 @@ class NodeShared(CollectiveTransport, VisitedCenter):
         """Apply ``rule`` once to a part of all locals and the center (collective)."""
         stripe = self._stripe_of(part)
         self._await_all()
-        rule.synchronise(self._locals[:, stripe], self.center[stripe], self.kept[:, stripe])
+        for each, piece in rule.on(stripe):
+            each.synchronise(self._locals[:, piece], self.center[piece], self.kept[:, piece])
         self._await_all()
 
     def exchange_beside(
@@ -79,7 +80,8 @@ class NodeShared(CollectiveTransport, VisitedCenter):
             block = slice(begin, min(begin + step, stripe.stop))
             if of_locals:
                 np.copyto(self._spares[:, block], self._locals[:, block])
-            rule.synchronise(self._spares[:, block], self.center[block], self.kept[:, block])
+            for each, piece in rule.on(block):
+                each.synchronise(self._spares[:, piece], self.center[piece], self.kept[:, piece])
         self._barrier.wait()
 
     def swap(self) -> None:

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.balance.record import SharesFrom, header_of, read_shares, row_of
+from knltrain.balance.record import (
+    SharesFrom,
+    header_of,
+    images_at,
+    read_shares,
+    row_of,
+    rows_before,
+)
 from knltrain.errors import ConfigError
 
 ROWS = [SharesFrom(0, (48, 16)), SharesFrom(20, (64, 0))]
@@ -54,3 +61,22 @@ def test_a_file_of_bytes_is_refused(tmp_path: Path) -> None:
     (tmp_path / "shares.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="cannot be read"):
         read_shares(tmp_path / "shares.csv", 64, 2)
+
+
+def test_shares_hold_until_the_next_row() -> None:
+    assert [images_at(ROWS, step) for step in (0, 19, 20, 99)] == [
+        (48, 16),
+        (48, 16),
+        (64, 0),
+        (64, 0),
+    ]
+
+
+def test_rows_of_steps_that_are_repeated_are_dropped(tmp_path: Path) -> None:
+    rows = [row_of(each, (0.5, 0.25)) for each in ROWS]
+    path = written(tmp_path, [header_of(2), *rows])
+    assert rows_before(path, 20) == rows[:1]
+    assert rows_before(path, 21) == rows
+    assert rows_before(tmp_path / "none.csv", 9) == []
+    path.write_bytes(b"step\n\xff\xfe")
+    assert rows_before(path, 9) == []

@@ -12,7 +12,6 @@ from knltrain.balance.shares import (
     WORTHWHILE,
     Cost,
     cost_of,
-    equal_shares,
     fitted_shares,
     refitted,
     step_seconds,
@@ -60,6 +59,27 @@ def test_shares_are_as_the_speeds(
     assert fitted_shares([Cost(0, 1 / speed) for speed in speeds], batch, 16) == expected
 
 
+def test_where_none_may_idle_all_have_some() -> None:
+    slow = [Cost(0, 1), Cost(0, 100), Cost(0, 1)]
+    assert fitted_shares(slow, 96, 16, may_idle=False) == (48, 16, 32)
+    assert fitted_shares(slow, 96, 16) == (48, 0, 48)
+    assert fitted_shares(slow, 12, 16, may_idle=False) == (4, 4, 4)
+
+
+def test_what_is_left_is_not_all_that_a_worker_has() -> None:
+    assert fitted_shares([Cost(0, 1), Cost(0, 20)], 33, 16) == (33, 0)
+
+
+def test_a_measurement_without_a_slope_heals() -> None:
+    """Both are as fast, but one seemed to need no time for an image."""
+    costs = (cost_of([(16, 1.0), (48, 1.0)]), Cost(0.0, 1 / 48))
+    shares = (80, 16)
+    for _ in range(3):
+        seconds = [images / 48 for images in shares]
+        costs, shares = refitted(costs, shares, seconds, 16)
+    assert shares == (48, 48)
+
+
 def test_what_is_left_of_the_batch_goes_where_it_ends_soonest() -> None:
     assert fitted_shares([Cost(0, 1), Cost(0, 1), Cost(0, 0.9)], 100, 16) == (32, 32, 36)
 
@@ -72,7 +92,7 @@ def test_a_worker_with_much_overhead_gets_less() -> None:
     ("times", "expected"),
     [
         ([(16, 3.0), (64, 9.0)], Cost(1.0, 0.125)),
-        ([(16, 3.0), (64, 2.5)], Cost(2.5, 0.0)),  # noise: the larger batch was faster
+        ([(16, 3.0), (64, 2.5)], Cost(0.0, 2.5 / 64)),  # noise: the larger batch was faster
         ([(16, 1.0), (64, 8.0)], Cost(0.0, 0.125)),  # noise: less than no overhead
         ([(16, 4.0), (16, 4.0)], Cost(0.0, 0.25)),
     ],
@@ -86,10 +106,6 @@ def test_a_cost_is_measured_with_two_batches(
 def test_no_images_take_no_time() -> None:
     assert Cost(3.0, 1.0).of(0) == 0
     assert Cost(3.0, 1.0).of(2) == 5
-
-
-def test_equal_shares_are_equal() -> None:
-    assert equal_shares(96, 3) == (32, 32, 32)
 
 
 def test_shares_change_when_a_worker_has_become_slower() -> None:

@@ -94,6 +94,36 @@ def test_a_run_that_goes_on_takes_the_shares_of_its_step(tmp_path, recorded, ini
     assert [each.step for each in read_shares(tmp_path / "shares.csv", 12, 2)] == [4, 6]
 
 
+def test_a_run_that_goes_on_writes_what_can_be_replayed(tmp_path, recorded, initial):
+    """It had fitted after step 8, but its checkpoint is of step 5."""
+    from knltrain.checkpoint.contents import WorkerState
+
+    def observers():
+        return [FittingObserver(tmp_path, (6, 6), EVEN, 1, 0)]
+
+    recorded(observers, 3)
+    with (tmp_path / "shares.csv").open("a") as file:
+        file.write("8,9,3,0.5,0.5\n")
+    for step in (5, 5):
+        recorded(observers, 9, WorkerState(step, initial, initial, {}, {}))
+        found = read_shares(tmp_path / "shares.csv", 12, 2)
+        assert found == (SharesFrom(0, (6, 6)), SharesFrom(5, (6, 6)))
+
+
+def test_a_backend_prepares_for_a_larger_share_outside_of_the_clocks(
+    tmp_path, recorded, monkeypatch, softmax_backend
+):
+    rehearsed = []
+
+    def rehearse(batch, parameters, gradient):
+        rehearsed.append(len(batch.labels))
+
+    monkeypatch.setattr(softmax_backend, "rehearse", rehearse)
+    slower = lambda rank, _step: 1.0 + 2 * rank  # noqa: E731
+    recorded(lambda: [Spends(slower), FittingObserver(tmp_path, (6, 6), EVEN, 1, 4)], 6)
+    assert sorted(rehearsed) == [3, 6, 6, 9]
+
+
 def test_a_file_that_cannot_be_written_is_told(tmp_path, make_worker, easgd):
     told = []
 
@@ -106,4 +136,4 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path, make_worker, easgd):
     make_worker(easgd(), observers=observers).run()
     ((what, lacks),) = told
     assert what == "shares.csv"
-    assert lacks.startswith("it lacks rows (")
+    assert lacks.startswith("it lacks rows (")  # a folder is in its place

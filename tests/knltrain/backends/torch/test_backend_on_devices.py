@@ -7,6 +7,7 @@ device.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from knltrain.backends.torch.backend import TorchBackend
 from knltrain.backends.torch.devices import device_named
 from knltrain.backends.torch.mirrors import HOST, Mirrors
 from knltrain.data.dataset import Batch
+from knltrain.network.layers import BatchNormalisation
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.alexnet import alexnet
@@ -78,6 +80,34 @@ def test_vectors_that_are_apart_give_the_same_bits(
     np.testing.assert_array_equal(here[1], there[1])
     np.testing.assert_array_equal(here[3], there[3])
     assert here[1].any()
+
+
+def test_statistics_of_frozen_layers_are_seen_on_a_device(
+    one_thread: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module is made while parameters are still 0, and what is moved to a device is copied."""
+    network = resnet20()
+    frozen = [
+        replace(each, frozen=True) if isinstance(each, BatchNormalisation) else each
+        for each in network.layers
+    ]
+    network = replace(network, layers=tuple(frozen))
+    parameters, gradient = ParameterVector(network), aligned_zeros(network.packed_size)
+    batch, to = batch_for(network, 2), torch.Tensor.to
+
+    def moved(values: torch.Tensor, *given: object) -> torch.Tensor:
+        return to(values, *given).clone()  # type: ignore[call-overload, no-any-return]
+
+    monkeypatch.setattr(torch.Tensor, "to", moved)
+    backend = TorchBackend(network, 2, 1, mirrors=Mirrors(HOST, are_apart=True))
+    backend.loss_and_gradient(batch, parameters.packed, gradient)
+    parameters.initialise(3)
+    loss = backend.loss_and_gradient(batch, parameters.packed, gradient)
+    here = TorchBackend(network, 2, 1)
+    assert loss == here.loss_and_gradient(batch, parameters.packed, gradient.copy())
+    assert np.isfinite(loss)
+    for each in (backend, here):
+        each.close()
 
 
 def test_bfloat16_rounds_products_and_keeps_the_loss_in_float32(one_thread: None) -> None:

@@ -152,3 +152,11 @@ def test_in_groups_gradients_count_by_the_images_of_their_group() -> None:
     assert [method.weight_of(rank, shares) for rank in range(6)] == [1.5, 0.5, 1, 1, 1, 1]
     of_parameters = replace(outside, levels=Levels(2, outside, outside))
     assert of_parameters.weight_of(0, shares) == 1
+
+
+def test_gradients_that_are_never_exchanged_have_no_weight_and_none_may_idle() -> None:
+    never = Method("m", GRADIENTS, SynchronousStrategy, None)
+    assert never.weight_of(0, (3, 1)) == 1
+    assert not never.may_idle
+    assert not Method("m", MEAN, SynchronousStrategy, after="step").may_idle
+    assert Method("m", GRADIENTS, SynchronousStrategy).may_idle
