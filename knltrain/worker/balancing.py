@@ -1,4 +1,7 @@
-"""Shares of a batch during a run: recorded, fitted anew by the times of steps, or replayed."""
+"""Shares of a batch during a run: recorded, fitted anew by the times of steps, or replayed.
+
+All go by the run's step, which is the same for all workers at a meeting; their own may differ.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ class _Recording(Observer):
     def started(self, worker: WorkerView) -> None:
         """Write the row of the first step; a run that goes on drops those of steps it repeats."""
         if worker.team.rank == 0:
-            self._rows = rows_before(self._path, worker.step)
+            self._rows = rows_before(self._path, worker.progress.step)
         self._write(worker)
 
     def take(self, worker: WorkerView, shares: tuple[int, ...]) -> None:
@@ -50,7 +53,7 @@ class _Recording(Observer):
             return
         pairs = zip(self.costs, self.shares, strict=True)
         seconds = [cost.of(images) for cost, images in pairs]
-        self._rows.append(row_of(SharesFrom(worker.step, self.shares), seconds))
+        self._rows.append(row_of(SharesFrom(worker.progress.step, self.shares), seconds))
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([header_of(len(seconds)), *self._rows])
         try:
@@ -111,7 +114,7 @@ class ReplayingObserver(_Recording):
 
     def started(self, worker: WorkerView) -> None:
         """Take the shares of the first step that is taken."""
-        self.shares = images_at(self._recorded, worker.step)
+        self.shares = images_at(self._recorded, worker.progress.step)
         worker.share_out(self.shares)
         super().started(worker)
 
@@ -121,7 +124,7 @@ class ReplayingObserver(_Recording):
 
     def met(self, worker: WorkerView) -> None:
         """Take the shares of this step on."""
-        self.take(worker, images_at(self._recorded, worker.step))
+        self.take(worker, images_at(self._recorded, worker.progress.step))
 
 
 def _computed(worker: WorkerView) -> float:

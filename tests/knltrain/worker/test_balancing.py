@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
 from knltrain.balance.record import SharesFrom, read_shares
 from knltrain.balance.shares import Cost
+from knltrain.exchange.rules.downpour import Downpour
+from knltrain.exchange.strategies.asynchronous import AsynchronousStrategy
+from knltrain.exchange.strategies.method import Method
+from knltrain.worker import loop, termination
 from knltrain.worker.balancing import FittingObserver, ReplayingObserver
 from knltrain.worker.observer import Observer
+from vectorized_ops.reference import downpour
 
 EVEN = (Cost(0.0, 1.0), Cost(0.0, 1.0))
 
@@ -108,6 +115,33 @@ def test_a_run_that_goes_on_writes_what_can_be_replayed(tmp_path, recorded, init
         recorded(observers, 9, WorkerState(step, initial, initial, {}, {}))
         found = read_shares(tmp_path / "shares.csv", 12, 2)
         assert found == (SharesFrom(0, (6, 6)), SharesFrom(5, (6, 6)))
+
+
+@pytest.mark.parametrize("rule", ["each", "master", "fastest", "average"])
+def test_workers_that_are_steps_apart_change_their_shares_together(
+    tmp_path, in_threads, make_worker, initial, rule, monkeypatch
+):
+    for module in (loop, termination):
+        monkeypatch.setattr(module, "MEETING_SECONDS", 20.0)
+
+    class Lags(Observer):
+        def step_done(self, worker, step, loss, learning_rate):
+            time.sleep(0.02 * worker.team.rank)
+
+    rows = (SharesFrom(0, (6, 6)), SharesFrom(5, (9, 3)), SharesFrom(9, (4, 8)))
+    method = Method("it", Downpour(downpour), AsynchronousStrategy, 1, "first_come", "step")
+
+    def train(transport):
+        observers = [Lags(), ReplayingObserver(tmp_path, rows)]
+        worker = make_worker(
+            method, transport=transport, observers=observers, steps=14, termination=rule
+        )
+        worker.run()
+        return worker.batches.shares
+
+    assert in_threads(initial.size, 2, train) == [(4, 8)] * 2
+    found = read_shares(tmp_path / "shares.csv", 12, 2)
+    assert [each.images for each in found] == [each.images for each in rows]
 
 
 def test_a_backend_prepares_for_a_larger_share_outside_of_the_clocks(
