@@ -40,6 +40,12 @@ def check_balance(config: RunConfig, method: Method) -> None:
         )
     if not chosen.may_change:
         return
+    batch, workers = config.train.batch, config.total_workers
+    if chosen.shares == "fitted" and not method.may_idle and batch < workers:
+        raise ConfigError(
+            f"train.batch = {batch} with {workers} workers: expected an image for each at least, "
+            f"since with {method.name} all count alike"
+        )
     if chosen.replay is not None:
         _check_replay(config, method, _recorded(config))
     key = f"balance.replay = '{chosen.replay}'" if chosen.replay else "balance.shares = 'fitted'"
@@ -62,6 +68,11 @@ def _check_replay(config: RunConfig, method: Method, recorded: Sequence[SharesFr
         raise ConfigError(
             f"{where}: begins with step {recorded[0].step}, this run with {first}; expected the "
             "shares of a run that begins no later"
+        )
+    if method.comes_at_any_time and len(recorded) > 1:
+        raise ConfigError(
+            f"{where}: has {len(recorded)} rows, but with {method.name} workers are steps apart, "
+            "and keep their first shares; expected one row"
         )
     if not method.may_idle and not all(images for each in recorded for images in each.images):
         raise ConfigError(
@@ -124,7 +135,8 @@ def balances(
     # Workers that come at any time do not wait for the slowest one's gradient.
     is_refitted = chosen.shares == "fitted" and not method.comes_at_any_time
     steps = chosen.refit_steps if is_refitted else 0
-    return [FittingObserver(run_folder, balance.shares, costs, chosen.granule, steps)]
+    times = chosen.granule, steps, config.train.iter_size
+    return [FittingObserver(run_folder, balance.shares, costs, *times)]
 
 
 def _fitted(

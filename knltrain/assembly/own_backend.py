@@ -23,13 +23,14 @@ def with_own_backend(config: RunConfig, rank: int, host: str | None = None) -> R
     first = rank // on_host * on_host
     ranks = range(first, first + on_host)
     host = platform.node() if host is None else host
-    own = _backend_of(config, rank, host)
+    own, where = _backend_of(config, rank, host)
     # A device is one of its kind's, of which the workers before this one have taken theirs.
-    alike = [each for each in ranks if _backend_of(config, each, host).device == own.device]
+    alike = [each for each in ranks if _backend_of(config, each, host)[0].device == own.device]
     if own.device != "cpu":
         from knltrain.backends.torch.devices import device_named
 
-        device = device_named(own.device, alike.index(rank), len(alike))
+        key = f"{where}.device"
+        device = device_named(own.device, alike.index(rank), len(alike), key)
         own = own.model_copy(update={"device": str(device)})
     return config.model_copy(update={"backend": own})
 
@@ -52,9 +53,10 @@ def check_devices(config: RunConfig) -> None:
             with_own_backend(config, rank)
 
 
-def _backend_of(config: RunConfig, rank: int, host: str) -> BackendConfig:
-    for each in config.backend.workers:
+def _backend_of(config: RunConfig, rank: int, host: str) -> tuple[BackendConfig, str]:
+    """A worker's backend, and the table that says so."""
+    for number, each in enumerate(config.backend.workers):
         is_rank = each.ranks is None or rank in parse_cpulist(each.ranks)
         if is_rank and (each.hosts is None or fnmatchcase(host, each.hosts)):
-            return config.backend.of(each)
-    return config.backend.of(None)
+            return config.backend.of(each), f"backend.workers[{number}]"
+    return config.backend.of(None), "backend"

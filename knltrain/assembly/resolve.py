@@ -29,6 +29,8 @@ def resolve_workers(config: RunConfig, most: int) -> int:
         return max(1, len(config.balance.shares) // config.total_nodes)
     batch, nodes = config.train.batch, config.total_nodes
     limit = max(1, min(most, batch // LEAST_IMAGES // nodes))
+    if config.balance.shares == "fitted":
+        return limit
     fitting = [n for n in range(1, limit + 1) if batch % (n * nodes) == 0]
     return max(fitting, default=1)
 

@@ -22,13 +22,13 @@ class SharesFrom:
 
 
 def header_of(workers: int) -> list[str]:
-    """The names of the columns: the step, then of each worker its images and seconds per step."""
+    """The names of the columns: the step, then of each worker its images and seconds of a batch."""
     kinds = ("images", "seconds")
     return ["step", *(f"{kind}_{rank}" for kind in kinds for rank in range(workers))]
 
 
 def row_of(found: SharesFrom, seconds: Sequence[float]) -> list[str]:
-    """A row; ``seconds`` are those that a step was expected to take each worker."""
+    """A row; ``seconds`` are those that a batch was expected to take each worker."""
     return [str(found.step), *map(str, found.images), *(f"{each:.6f}" for each in seconds)]
 
 
@@ -72,10 +72,11 @@ def read_shares(path: Path, batch: int, workers: int) -> tuple[SharesFrom, ...]:
             step, *images = map(int, row[: workers + 1])
         except ValueError:
             step, images = -1, []
-        if step < 0 or len(images) != workers or min(images) < 0 or sum(images) != batch:
+        are_all = step >= 0 and len(images) == workers
+        if not are_all or min(images) < 0 or not images[0] or sum(images) != batch:
             raise ConfigError(
                 f"{where}, line {line}: '{','.join(row)}': expected a step, then {workers} numbers "
-                f"of images that add up to train.batch = {batch}"
+                f"of images that add up to train.batch = {batch}, with some for rank 0"
             )
         found.append(SharesFrom(step, tuple(images)))
     steps = [each.step for each in found]

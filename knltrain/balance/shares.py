@@ -13,6 +13,9 @@ from dataclasses import dataclass
 WORTHWHILE = 0.05
 """Share of a step's time that other shares must save to be taken over."""
 
+_HOPE = 0.98
+"""What a worker without images is taken to need from one fit to the next, of what it needed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -81,12 +84,19 @@ def refitted(
     """Costs after steps that took ``seconds`` of each worker, and shares for the next ones.
 
     The shares stay as they are unless a step becomes faster by more than `WORTHWHILE`. A worker
-    without images keeps the cost that was measured last.
+    without images is hoped to have become faster, so that it is tried again now and then.
     """
     measured = tuple(
-        cost.scaled(spent / cost.of(images)) if images and spent and cost.of(images) else cost
+        cost.scaled(_factor(cost, images, spent))
         for cost, images, spent in zip(costs, shares, seconds, strict=True)
     )
     found = fitted_shares(measured, sum(shares), granule, may_idle)
     now, then = step_seconds(measured, shares), step_seconds(measured, found)
     return measured, found if then < (1 - WORTHWHILE) * now else shares
+
+
+def _factor(cost: Cost, images: int, seconds: float) -> float:
+    if not images:
+        return _HOPE
+    expected = cost.of(images)
+    return seconds / expected if seconds and expected else 1.0

@@ -39,8 +39,8 @@ def train(
 ) -> None:
     """Train as CONFIG (a TOML file) says, or go on with a run that was stopped.
 
-    With --resume only train.epochs, train.steps, placement.pin, data.name, data.root,
-    checkpoint.every_minutes, exchange.timeout_seconds and preemption.* may be --set.
+    With --resume only some keys may be --set, such as train.epochs, train.steps, nodes, workers,
+    data.root, backend.device, balance.* and preemption.*; another one is refused with all of them.
     """
     if (config is None) == (run_folder is None):
         raise click.UsageError("expected either CONFIG or --resume RUN_FOLDER")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from affinity import AffinityError, parse_cpulist
 from knltrain.config.tables import Count, CountOrAuto, CpuList, Folder, Name, Positive, Table
@@ -106,8 +106,12 @@ class BackendConfig(Table):
 
     @model_validator(mode="after")
     def _backends_of_workers_are_possible(self) -> BackendConfig:
-        for each in self.workers:
-            self.of(each)
+        for number, each in enumerate(self.workers):
+            try:
+                self.of(each)
+            except ValidationError as error:
+                told = (one["msg"].removeprefix("Value error, ") for one in error.errors())
+                raise ValueError(f"workers[{number}]: {'; '.join(told)}") from None
         return self
 
     @model_validator(mode="after")
@@ -202,26 +206,33 @@ class BalanceConfig(Table):
         each, more = divmod(batch, workers)
         return tuple(each + (rank < more) for rank in range(workers))
 
-    def check(self, batch: int, workers: int) -> None:
-        """Raise ValueError unless shares and speeds are those of so many workers and images."""
+    def check(self, batch: int, workers: int, nodes_known: bool = True) -> None:
+        """Raise ValueError unless shares and speeds are those of so many workers and images.
+
+        Unless ``nodes_known`` there may be several times as many workers.
+        """
         shares, speeds = self.shares, self.emulated_images_per_second
+
+        def fits(count: int) -> bool:
+            return count == workers or (not nodes_known and count % workers == 0)
+
         if self.is_equal:
             _check_equal(batch, workers)
-        if isinstance(shares, tuple) and (len(shares) != workers or sum(shares) != batch):
+        if isinstance(shares, tuple) and not (fits(len(shares)) and sum(shares) == batch):
             raise ValueError(
-                f"balance.shares = {_shown(shares)}: expected {workers} numbers of images, one for "
-                f"each worker, that add up to train.batch = {batch}; these are {len(shares)} and "
-                f"add up to {sum(shares)}"
+                f"balance.shares = {_shown(shares)}: expected a number of images for each worker, "
+                f"{workers} in all, that add up to train.batch = {batch}; these are {len(shares)} "
+                f"and add up to {sum(shares)}"
             )
         if isinstance(shares, tuple) and not shares[0]:
             raise ValueError(
                 f"balance.shares = {_shown(shares)}: expected images for rank 0, whose loss is "
                 "reported"
             )
-        if speeds is not None and len(speeds) != workers:
+        if speeds is not None and not fits(len(speeds)):
             raise ValueError(
-                f"balance.emulated_images_per_second = {list(speeds)}: expected {workers} speeds, "
-                "one for each worker"
+                f"balance.emulated_images_per_second = {list(speeds)}: expected a speed for each "
+                f"worker, {workers} in all; these are {len(speeds)}"
             )
 
 

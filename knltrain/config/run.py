@@ -128,7 +128,8 @@ class RunConfig(Table):
     @model_validator(mode="after")
     def _workers_fit(self) -> RunConfig:
         if isinstance(self.workers, int):
-            self.balance.check(self.train.batch, self.total_workers)
+            known = self.nodes != "auto"
+            self.balance.check(self.train.batch, self.total_workers, known)
         return self
 
     @property

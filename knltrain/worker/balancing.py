@@ -36,6 +36,8 @@ class _Recording(Observer):
 
     def started(self, worker: WorkerView) -> None:
         """Write the row of the first step; a run that goes on drops those of steps it repeats."""
+        if worker.progress.ended:
+            return
         if worker.team.rank == 0:
             self._rows = rows_before(self._path, worker.progress.step)
         self._write(worker)
@@ -75,9 +77,10 @@ class FittingObserver(_Recording):
         costs: Sequence[Cost],
         granule: int,
         refit_steps: int,
+        iter_size: int = 1,
     ) -> None:
         super().__init__(run_folder, shares, costs)
-        self._granule, self._refit_steps = granule, refit_steps
+        self._granule, self._refit_steps, self._iter_size = granule, refit_steps, iter_size
         self._since = (0, 0.0)
 
     def started(self, worker: WorkerView) -> None:
@@ -95,8 +98,8 @@ class FittingObserver(_Recording):
             return
         step, seconds = self._since
         self._since = worker.step, _computed(worker)
-        steps = worker.step - step
-        own = (self._since[1] - seconds) / steps if steps else 0.0
+        batches = (worker.step - step) * self._iter_size
+        own = (self._since[1] - seconds) / batches if batches else 0.0
         taken = [float(each) for each in of_all_workers(worker.team, [own])[:, 0]]
         may_idle = worker.strategy.method.may_idle
         self.costs, shares = refitted(self.costs, self.shares, taken, self._granule, may_idle)

@@ -14,12 +14,14 @@ from knltrain.errors import ConfigError, DeviceError
 _MIB: Final = 2**20
 
 
-def device_named(name: str, position: int = 0, workers: int = 1) -> torch.device:
+def device_named(
+    name: str, position: int = 0, workers: int = 1, key: str = "backend.device"
+) -> torch.device:
     """The device of the worker at `position` among the `workers` of its computer.
 
     `name` is "cpu", "auto" (the accelerator that PyTorch finds, else the cpu), or a kind as "cuda",
     of which each worker takes one of its own, or one device as "cuda:1", which workers share.
-    Raises ConfigError where there is none, or not enough of them.
+    `key` is where it was named. Raises ConfigError where there is none, or not enough of them.
     """
     if name == "auto":
         found = torch.accelerator.current_accelerator(check_available=True)
@@ -29,17 +31,18 @@ def device_named(name: str, position: int = 0, workers: int = 1) -> torch.device
     if name == "cpu":
         return torch.device("cpu")
     kind, _, index = name.partition(":")
-    count = _count(kind, name)
+    where = f"{key} = '{name}'"
+    count = _count(kind, where)
     if index:
         if int(index) >= count:
             raise ConfigError(
-                f"backend.device = '{name}': there {_are(count, kind)} here; expected '{kind}:0' "
+                f"{where}: there {_are(count, kind)} here; expected '{kind}:0' "
                 f"to '{kind}:{count - 1}', or '{kind}' for one to each worker"
             )
         return torch.device(name)
     if workers > count:
         raise ConfigError(
-            f"backend.device = '{name}' with {workers} workers on this computer: there "
+            f"{where} with {workers} workers on this computer: there "
             f"{_are(count, kind)}, and each worker takes one; expected workers = {count}, or "
             f"'{kind}:0', which workers share"
         )
@@ -92,15 +95,15 @@ _ACCELERATOR_ERRORS: Final[tuple[type[Exception], ...]] = tuple(
 """Torch before 2.9 has none."""
 
 
-def _count(kind: str, name: str) -> int:
+def _count(kind: str, where: str) -> int:
     module = _of_kind(kind)
     if module is None or not hasattr(module, "device_count"):
         raise ConfigError(
-            f"backend.device = '{name}': PyTorch {torch.__version__} knows no devices '{kind}'; "
+            f"{where}: PyTorch {torch.__version__} knows no devices '{kind}'; "
             "expected 'cpu', 'auto', or 'cuda', 'cuda:1', 'xpu'"
         )
     if not module.is_available():
-        raise ConfigError(f"backend.device = '{name}': {_reason(kind, module)}")
+        raise ConfigError(f"{where}: {_reason(kind, module)}")
     return int(module.device_count())
 
 
@@ -111,11 +114,12 @@ def _of_kind(kind: str) -> Any:
 
 def _reason(kind: str, module: Any) -> str:
     """Why a kind of device is not available."""
-    is_built = getattr(getattr(torch, "version", None), kind, None)
-    if kind == "cuda" and not is_built and not getattr(torch.version, "hip", None):
+    kinds = (kind, "hip") if kind == "cuda" else (kind,)  # AMD's GPUs are "cuda", too
+    if not any(getattr(torch.version, each, None) for each in kinds):
+        way = " (pip install torch, without an index of CPU builds)" if kind == "cuda" else ""
         return (
-            f"PyTorch {torch.__version__} is built for CPUs alone; install one that is built for "
-            "CUDA (pip install torch, without an index of CPU builds), or set device = 'cpu'"
+            f"PyTorch {torch.__version__} is built without '{kind}'; install one that is built for "
+            f"it{way}, or set device = 'cpu'"
         )
     try:
         module.init()

@@ -70,6 +70,22 @@ def test_a_file_to_replay_is_read_before_anything_starts(config, tmp_path):
         checked(config(workers=2, balance__replay=str(tmp_path / "none.csv")))
 
 
+def test_shares_of_workers_that_are_steps_apart_do_not_change(config, tmp_path):
+    path = tmp_path / "shares.csv"
+    path.write_text("step,images_0,images_1,seconds_0,seconds_1\n0,12,4,0,0\n7,10,6,0,0\n")
+    chosen = {"workers": 2, "balance__replay": str(path)}
+    with pytest.raises(ConfigError, match="has 2 rows, but with downpour workers are steps apart"):
+        checked(config(**chosen, exchange__method="downpour"))
+    checked(config(**chosen, exchange__method="sync_easgd"))
+
+
+def test_a_batch_has_an_image_for_each_who_may_not_idle(config):
+    chosen = {"workers": 3, "train__batch": 2, "balance__shares": "fitted"}
+    with pytest.raises(ConfigError, match=r"train\.batch = 2 with 3 workers: expected an image"):
+        checked(config(**chosen, exchange__method="sync_easgd"))
+    checked(config(**chosen, exchange__method="sync_sgd"))
+
+
 def test_fitted_shares_of_one_worker_are_the_batch(config):
     chosen = config(workers=1, balance__shares="fitted", balance__granule=4)
     found = first_balance(chosen, Loopback(1), build_method(chosen, 1), (), 1)

@@ -71,7 +71,7 @@ def test_devices_are_looked_for_before_anything_starts(config, two_gpus):
 def test_devices_of_some_workers_are_looked_for_on_one_computer(config):
     gpus = {"ranks": "1", "name": "torch", "device": "xpu:99"}
     alone = config(workers=2, backend={"name": "cpu", "workers": [gpus]})
-    with pytest.raises(ConfigError, match=r"backend\.device = 'xpu:99'"):
+    with pytest.raises(ConfigError, match=r"backend\.workers\[0\]\.device = 'xpu:99'"):
         check_devices(alone)
     check_devices(alone.model_copy(update={"nodes": 2}))  # rank 1 may be on the other one
 

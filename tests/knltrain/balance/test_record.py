@@ -41,6 +41,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
         ([header_of(2), ["0", "48", "17"]], "line 2: '0,48,17': expected a step, then 2 numbers"),
         ([header_of(2), ["0", "80", "-16"]], "add up to train.batch = 64"),
         ([header_of(2), ["-1", "48", "16"]], "line 2"),
+        ([header_of(2), ["0", "0", "64"]], "with some for rank 0"),
         ([header_of(2), ["0", "48"]], "line 2"),
         ([header_of(2), ["0", "48", "many"]], "line 2"),
         ([header_of(2), ["0", "48", "16"], ["0", "64", "0"]], r"rising steps, got the steps \[0"),

@@ -49,7 +49,10 @@ def test_unequal_shares_need_not_divide_a_batch(
         (["balance.shares=[]"], "balance.shares = []: expected"),
         (["balance.shares=some"], "balance.shares = 'some': expected to be 'equal' or 'fitted'"),
         (["balance.granule=0"], "balance.granule = 0"),
-        (["balance.emulated_images_per_second=[4]"], "expected 2 speeds, one for each worker"),
+        (
+            ["balance.emulated_images_per_second=[4]"],
+            "a speed for each worker, 2 in all; these are 1",
+        ),
         (["balance.emulated_images_per_second=[4,0]"], "to be greater than 0"),
         (
             ['balance.shares="fitted"', 'balance.replay="shares.csv"'],
@@ -65,8 +68,15 @@ def test_what_does_not_fit_is_refused(refusal: Refusal, overrides: list[str], to
 def test_shares_are_compared_with_workers_once_these_are_known(load: Load) -> None:
     config = load("balance.shares=[48,16]")
     assert with_workers(config, 2).balance.shares == (48, 16)
-    with pytest.raises(ConfigError, match="expected 4 numbers of images"):
+    with pytest.raises(ConfigError, match="a number of images for each worker, 4 in all"):
         with_workers(config, 4)
+
+
+def test_shares_may_be_those_of_computers_that_are_not_counted_yet(load: Load) -> None:
+    config = load("workers=1", "balance.shares=[48,16]")
+    assert with_workers(config, 1, nodes=2).total_workers == 2
+    with pytest.raises(ConfigError, match=r"1 in all.*these are 2"):
+        with_workers(config, 1)
 
 
 @pytest.mark.parametrize("device", ["cpu", "auto", "cuda", "cuda:3", "xpu", "xpu:0"])
@@ -89,8 +99,9 @@ def test_devices_are_named_as_pytorch_names_them(load: Load, device: str) -> Non
         (['backend.workers=[{name="torch"}]'], "expected ranks, such as '0-3', or hosts"),
         (
             ['backend.workers=[{ranks="0", device="cuda"}]'],
-            "device = 'cuda' is of backend 'torch'",
+            "workers[0]: device = 'cuda' is of backend 'torch'",
         ),
+        (['backend.workers=[{ranks="3-1", name="torch"}]'], "ranks = '3-1'"),
         (
             ['backend.workers=[{ranks="0", nmae="torch"}]'],
             "unknown key 'backend.workers[0].nmae'",

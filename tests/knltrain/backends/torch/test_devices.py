@@ -64,8 +64,13 @@ def test_devices_that_are_not_there_are_refused(
 def test_a_build_for_cpus_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "cuda", SimpleNamespace(is_available=bool, device_count=int))
     monkeypatch.setattr(torch, "version", SimpleNamespace(cuda=None, hip=None))
-    with pytest.raises(ConfigError, match="is built for CPUs alone; install one"):
+    with pytest.raises(ConfigError, match=r"is built without 'cuda'; install one .* \(pip install"):
         device_named("cuda")
+    with pytest.raises(ConfigError, match=r"backend\.workers\[1\]\.device = 'cuda': PyTorch"):
+        device_named("cuda", key="backend.workers[1].device")
+    monkeypatch.setattr(torch, "xpu", SimpleNamespace(is_available=bool, device_count=int))
+    with pytest.raises(ConfigError, match=r"is built without 'xpu'; install one .* it, or set"):
+        device_named("xpu")
 
 
 def test_what_a_driver_says_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
