@@ -50,7 +50,7 @@ def test_every_error_is_drawn_in_the_tree() -> None:
         for name, value in vars(errors).items()
         if isinstance(value, type) and issubclass(value, errors.KnltrainError)
     }
-    assert len(kinds) == 20
+    assert len(kinds) == 21
     assert {line.split()[0] for line in drawn.splitlines() if line.startswith("    ")} == kinds
 
 
