@@ -28,6 +28,10 @@ class Balance(NamedTuple):
     costs: tuple[Cost, ...] = ()
     recorded: tuple[SharesFrom, ...] = ()
 
+    def most_images(self, rank: int) -> int:
+        """The largest share of a worker that is known."""
+        return max(self.shares[rank], *(each.images[rank] for each in self.recorded), 0)
+
 
 def check_balance(config: RunConfig, method: Method) -> None:
     """Refuse shares that the method, or what makes batches ahead, cannot have: ConfigError."""
@@ -102,10 +106,7 @@ def build_balanced_backend(
     """The backend of a worker whose batch may grow, or whose speed is emulated."""
     chosen, images = config.balance, max(1, images)
     backend: Backend
-    if chosen.replay is not None:
-        images = max(each.images[rank] for each in _recorded(config))
-        backend = build_backend(config, network, max(1, images), threads)
-    elif chosen.may_change and config.backend.name == "cpu":  # PyTorch takes batches of any size
+    if chosen.shares == "fitted" and config.backend.name == "cpu":  # PyTorch takes any batch
         from knltrain.backends.growing import GrowingBackend
 
         build = partial(build_backend, config, network, threads=threads)

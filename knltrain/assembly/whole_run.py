@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,21 +63,11 @@ def check_run(config: RunConfig, keep: Callable[[Dataset], None] | None = None) 
     dataset = build_dataset(config, copies=1 if keep is None else 2)
     check_fit(network, dataset)
     check_labels(config, network, dataset)
-    method = plain_method(config, workers)
-    chosen = config.train
-    shares = config.images_of_each
-    batches = ShardedBatches(
-        dataset.train,
-        chosen.batch,
-        0,
-        workers,
-        config.seed,
-        iter_size=chosen.iter_size,
-        shares=shares,
-    )
+    method, chosen, shares = plain_method(config, workers), config.train, config.images_of_each
+    sharded = partial(ShardedBatches, iter_size=chosen.iter_size, shares=shares)
+    batches = sharded(dataset.train, chosen.batch, 0, workers, config.seed)
     images, micro_batch = max(shares), config.backend.micro_batch
-    most = chosen.batch if config.balance.may_change else images
-    check_micro_batch(network, most, micro_batch)
+    check_micro_batch(network, chosen.batch if config.balance.may_change else images, micro_batch)
     at_a_time = 0 if micro_batch == "auto" else micro_batch
     steps = total_steps(config, batches.steps_per_epoch)
     check_first_step(config, steps)
@@ -83,7 +75,32 @@ def check_run(config: RunConfig, keep: Callable[[Dataset], None] | None = None) 
     check_across_nodes(config, method)
     check_wire_format(config, method)
     method.strategy.check_run(method, config)
-    if config.backend.device != "cpu" or config.backend.workers:
+    _check_unequal(config, method)
+    if keep is not None:
+        keep(dataset)
+    batch = BatchShape.of(dataset.train, images)
+    ahead = config.data.batches_ahead if config.placement.data_cores else 0
+    needs = memory_needs(
+        network,
+        dataset,
+        images,
+        at_a_time,
+        config.optimizer.name,
+        exchange_vectors=method.strategy.vectors(method) + vectors_between_nodes(config),
+        iter_size=chosen.iter_size,
+        workers=int(config.workers),
+        batches_ahead_bytes=ahead * batch.bytes,
+        nodes=config.total_nodes if config.data.memory == "distributed" else 1,
+    )
+    told = on_one_node(config), left_over(method, steps), idle_cores(config, method)
+    preprocessing = model_preprocessing(config.data, dataset)
+    notes = tuple(chain(dataset.notes, *told))
+    return RunSize(steps, needs, preprocessing, notes, dataset.contents, batch)
+
+
+def _check_unequal(config: RunConfig, method: Method) -> None:
+    """Refuse devices and shares of a batch that cannot be."""
+    if not config.backend.is_plain:
         from knltrain.assembly.own_backend import check_devices
 
         check_devices(config)
@@ -91,34 +108,6 @@ def check_run(config: RunConfig, keep: Callable[[Dataset], None] | None = None) 
         from knltrain.assembly.balancing import check_balance
 
         check_balance(config, method)
-    if keep is not None:
-        keep(dataset)
-    batch = BatchShape.of(dataset.train, images)
-    ahead = config.data.batches_ahead if config.placement.data_cores else 0
-    return RunSize(
-        steps,
-        memory_needs(
-            network,
-            dataset,
-            images,
-            at_a_time,
-            config.optimizer.name,
-            exchange_vectors=method.strategy.vectors(method) + vectors_between_nodes(config),
-            iter_size=chosen.iter_size,
-            workers=int(config.workers),
-            batches_ahead_bytes=ahead * batch.bytes,
-            nodes=config.total_nodes if config.data.memory == "distributed" else 1,
-        ),
-        model_preprocessing(config.data, dataset),
-        (
-            *dataset.notes,
-            *on_one_node(config),
-            *left_over(method, steps),
-            *idle_cores(config, method),
-        ),
-        dataset.contents,
-        batch,
-    )
 
 
 def starting_parameters(config: RunConfig, network: Network) -> ParameterVector:

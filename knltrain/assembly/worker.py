@@ -74,7 +74,7 @@ def build_worker(
     from knltrain.optimizers.optimizer import LayerwiseOptimizer, OptimizerPlaceholder
     from knltrain.worker.loop import Worker
 
-    if config.backend.device != "cpu" or config.backend.workers:
+    if not config.backend.is_plain:
         from knltrain.assembly.own_backend import with_own_backend
 
         config = with_own_backend(config, team.rank)
@@ -91,11 +91,7 @@ def build_worker(
     for progress in compile_kernels(config, images, threads, copies):
         for observer in observers:
             observer.compiling(progress)
-    if config.balance.is_plain:
-        backend = build_backend(config, network, images, threads)
-        balancing: list[Observer] = []
-    else:
-        backend, balancing = _balanced(config, run_folder, task, strategy, threads)
+    backend, balancing = _backend(config, run_folder, task, strategy, threads)
     own = _own_observers(config, run_folder, team, threads, task, backend, (start.step, since))
     return Worker(
         start=start,
@@ -155,16 +151,19 @@ def _task(config: RunConfig, team: Team, clocks: Clocks, data_fd: int | None) ->
     return _Task(identity, dataset, batches, steps, learning_rate)
 
 
-def _balanced(
+def _backend(
     config: RunConfig, run_folder: Path, task: _Task, strategy: Strategy, threads: int
 ) -> tuple[Backend, list[Observer]]:
-    """A worker's backend for its share of a batch, which is found here, and what changes it."""
+    """A worker's backend for its share of a batch, and what finds and changes that share."""
+    method, team, batches = strategy.method, strategy.team, task.batches
+    network = task.identity.network
+    if config.balance.is_plain:
+        return build_backend(config, network, batches.images_per_worker, threads), []
     from knltrain.assembly.balancing import balances, build_balanced_backend, first_balance
 
-    method, team, batches = strategy.method, strategy.team, task.batches
     balance = first_balance(config, team, method, batches.label_shape, threads)
     batches.share_out(balance.shares)
-    network, images = task.identity.network, batches.images_per_worker
+    images = balance.most_images(team.rank)
     backend = build_balanced_backend(config, network, images, threads, team.rank)
     return backend, balances(config, run_folder, balance, method)
 

@@ -94,6 +94,11 @@ class BackendConfig(Table):
         " fits counts",
     )
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether all workers compute alike, and on the host."""
+        return self.device == "cpu" and not self.workers
+
     def of(self, some: WorkersBackendConfig | None) -> BackendConfig:
         """The backend of these workers, or of those that are not named."""
         if some is None:

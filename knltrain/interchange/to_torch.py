@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias, cast
 
 import torch
 from torch import nn
@@ -14,6 +14,7 @@ from knltrain.network.graph import Output
 from knltrain.network.layers import IMAGES, Layer
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
+from knltrain.vectors import FloatArray
 
 _NORMALISATIONS = (nn.BatchNorm1d, nn.BatchNorm2d)
 _FROZEN = (_own.FrozenBatchNorm1d, _own.FrozenBatchNorm2d)
@@ -23,19 +24,27 @@ _WITH_PARAMETERS = (
 )
 
 
-def to_torch(network: Network, parameters: ParameterVector) -> NetworkModule:
+TensorOf: TypeAlias = Callable[[FloatArray], torch.Tensor]
+"""Makes a tensor of a parameter's view on a packed vector."""
+
+
+def to_torch(
+    network: Network, parameters: ParameterVector, tensor_of: TensorOf = torch.from_numpy
+) -> NetworkModule:
     """The network as a module with submodules named like its layers.
 
     Parameters and running statistics are views on `parameters`: nothing is copied, and a change on
-    either side is visible on the other.
+    either side is visible on the other. Unless `tensor_of` puts them elsewhere.
     """
-    return NetworkModule(network, parameters)
+    return NetworkModule(network, parameters, tensor_of)
 
 
 class NetworkModule(nn.Module):
     """Executes a network's graph on images (N,C,H,W) float32."""
 
-    def __init__(self, network: Network, parameters: ParameterVector) -> None:
+    def __init__(
+        self, network: Network, parameters: ParameterVector, tensor_of: TensorOf = torch.from_numpy
+    ) -> None:
         super().__init__()
         self.network = network
         self._terms = {
@@ -48,7 +57,7 @@ class NetworkModule(nn.Module):
             if modules:
                 # Not add_module, which refuses names that nn.Module itself uses, as "type".
                 self._modules[name] = modules[0] if len(modules) == 1 else nn.Sequential(*modules)
-        self._share(parameters)
+        self._share(parameters, tensor_of)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Logits (N,classes) of the network's first output."""
@@ -100,11 +109,11 @@ class NetworkModule(nn.Module):
         module = self._modules.get(layer.name)
         return values if module is None else cast("torch.Tensor", module(values))
 
-    def _share(self, parameters: ParameterVector) -> None:
+    def _share(self, parameters: ParameterVector, tensor_of: TensorOf) -> None:
         """Replace the modules' own parameters by views on the packed vector."""
         for spec in self.network.parameters:
             module = cast("nn.Module", self._modules[spec.layer])
-            values = torch.from_numpy(parameters.views[spec.name])
+            values = tensor_of(parameters.views[spec.name])
             if not spec.is_statistic:
                 values = nn.Parameter(values)
             setattr(module, TORCH_NAMES[spec.role], values)

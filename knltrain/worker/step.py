@@ -40,18 +40,12 @@ class GradientSum:
         The part that is done becomes the mean of all batches before `ready` is told of it. Call it
         with 0 when the whole is done, which does nothing where that was so already.
         """
-        end = gradient.size
 
-        def complete(offset: int) -> None:
-            nonlocal end
-            if offset < end:
-                done = slice(offset, end)
-                np.add(self._sum[done], gradient[done], out=gradient[done])
-                gradient[done] *= self._share
-                end = offset
-            ready(offset)
+        def complete(done: slice) -> None:
+            np.add(self._sum[done], gradient[done], out=gradient[done])
+            gradient[done] *= self._share
 
-        return complete
+        return _before_it_is_told(gradient.size, complete, ready)
 
 
 def weighing(gradient: FloatArray, weight: float, ready: Ready) -> Ready:
@@ -60,16 +54,26 @@ def weighing(gradient: FloatArray, weight: float, ready: Ready) -> Ready:
     The part that is done is multiplied by `weight` before `ready` is told of it. Call it with 0
     when the whole is done.
     """
-    factor, end = np.float32(weight), gradient.size
+    factor = np.float32(weight)
 
-    def weigh(offset: int) -> None:
+    def weigh(done: slice) -> None:
+        gradient[done] *= factor
+
+    return _before_it_is_told(gradient.size, weigh, ready)
+
+
+def _before_it_is_told(size: int, work: Callable[[slice], None], ready: Ready) -> Ready:
+    """Do the work on each part that is done, once, before `ready` is told of it."""
+    end = size
+
+    def told(offset: int) -> None:
         nonlocal end
         if offset < end:
-            gradient[offset:end] *= factor
+            work(slice(offset, end))
             end = offset
         ready(offset)
 
-    return weigh
+    return told
 
 
 @final

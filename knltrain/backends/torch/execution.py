@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 
 from knltrain.backends.cpu.backend import ViewCache
 from knltrain.backends.torch.mirrors import Mirrors
 from knltrain.interchange.to_torch import NetworkModule, to_torch
-from knltrain.interchange.torch_terms import TORCH_NAMES
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.vectors import FloatArray
@@ -66,15 +66,12 @@ class EagerExecution(Execution):
 
     def _as_module(self, parameters: FloatArray) -> NetworkModule:
         vector = ParameterVector(self._network, parameters)
-        module = to_torch(self._network, vector)
+        module = to_torch(self._network, vector, partial(self._mirrors.view, parameters))
         for spec, parameter in zip(self._trained, module.parameters(), strict=True):
             parameter.requires_grad_(not spec.is_frozen)
-            parameter.data = self._mirrors.view(parameters, vector.views[spec.name])
+        device = self._mirrors.device
         for name, buffer in module.named_buffers():
-            parent, _, last = name.rpartition(".")
-            setattr(module.get_submodule(parent), last, buffer.to(self._mirrors.device))
-        for spec in self._network.parameters:
-            if spec.is_statistic:  # those of a frozen layer stay here, others are set for each call
-                values = self._mirrors.view(parameters, vector.views[spec.name])
-                setattr(dict(module.named_children())[spec.layer], TORCH_NAMES[spec.role], values)
+            if buffer.device != device:  # running statistics are there already
+                parent, _, last = name.rpartition(".")
+                setattr(module.get_submodule(parent), last, buffer.to(device))
         return module

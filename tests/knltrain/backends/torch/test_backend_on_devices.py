@@ -106,6 +106,12 @@ def test_statistics_of_frozen_layers_are_seen_on_a_device(
     here = TorchBackend(network, 2, 1)
     assert loss == here.loss_and_gradient(batch, parameters.packed, gradient.copy())
     assert np.isfinite(loss)
+    there = backend._mirrors.packed(parameters.packed)
+    buffers = dict(backend._execution.module_of(parameters.packed).named_buffers())
+    means = [values for name, values in buffers.items() if name.endswith("running_mean")]
+    assert means
+    for values in means:
+        assert 0 <= values.data_ptr() - there.data_ptr() < there.nbytes
     for each in (backend, here):
         each.close()
 
