@@ -12,7 +12,6 @@ from affinity import (
     Placement,
     allowed_cpus,
     arena,
-    bring_back,
     judge,
     memory_problems,
     observed_binding,
@@ -148,7 +147,10 @@ class ParentObserver(Observer):
         # Only after a step have the numerical libraries started all their threads, and touched
         # all their memory.
         placement = own_placement() or Placement(0, allowed_cpus(), 1, ())
-        bring_back(placement.memory)
+        if placement.memory.mode != "default":
+            from affinity import bring_back
+
+            bring_back(placement.memory)
         got = observed_binding()
         said = remarks(placement, got)
         if self._across_nodes:

@@ -1,18 +1,21 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
+import random
 import threading
 import time
 
 import pytest
+from tensorboard.summary.writer.record_writer import RecordWriter
 
 from knltrain import metrics
 from knltrain.clocks import Clocks
 from knltrain.errors import RunFolderError
 from knltrain.files import durable
-from knltrain.metrics import MetricsLog, read_metrics
+from knltrain.metrics import MetricsLog, read_metrics, tf_record
 
 
 @pytest.fixture
@@ -160,6 +163,13 @@ def test_tensorboard_finds_the_scalars_of_rank_0(tmp_path, open_log, clocks):
         ("train/loss", 2): 2.0,
         ("test/accuracy", 2): 0.5,
     }
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 300, 70_000])
+def test_records_are_those_of_tensorboard(size):
+    content, written = random.Random(size).randbytes(size), io.BytesIO()
+    RecordWriter(written).write(content)
+    assert tf_record(content) == written.getvalue()
 
 
 def test_only_rank_0_writes_tensorboard_events(tmp_path, open_log):

@@ -26,7 +26,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 SETTINGS: Any = numba.config
 """Numba makes its settings at run time, out of sight of a type checker."""
 
-_FORMAT = 4
+_FORMAT = 5
 """That of a kernel's file, of the digest in its name, and of what compiles it in this folder."""
 
 _AVX512_PROCESSORS = (

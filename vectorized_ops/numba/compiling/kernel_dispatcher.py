@@ -21,6 +21,7 @@ from numba.core import registry, types
 
 from vectorized_ops.numba.compiling.fingerprint import code_size
 from vectorized_ops.numba.compiling.recording import LEAST_SIZE, WantedKernel, active_recorder
+from vectorized_ops.numba.compiling.shortcuts import KernelFlags
 
 compiler: Any = numba_compiler  # Numba has no types for these four.
 codegen: Any = numba_codegen
@@ -199,7 +200,7 @@ class _Compiler(dispatcher._FunctionCompiler):  # type: ignore[misc]
         return self.py_func if self._as_compiled is None else self._as_compiled(self.py_func)
 
     def _compile_core(self, arguments: Any, return_type: Any) -> Any:
-        flags = compiler.Flags()
+        flags = KernelFlags()
         self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
         if not self._library.is_called:
             flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True

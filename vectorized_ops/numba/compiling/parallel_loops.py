@@ -18,16 +18,15 @@ from typing import Any, Final
 
 from llvmlite import ir
 from numba.core import cgutils as numba_cgutils
-from numba.core import compiler as numba_compiler
 from numba.core import types
 from numba.extending import intrinsic
 from numba.np.ufunc import parallel as numba_parallel
 
 from vectorized_ops.numba.compiling.kernel_dispatcher import KernelCompiler
+from vectorized_ops.numba.compiling.shortcuts import KernelFlags
 
 cgutils: Any = numba_cgutils
-compiler: Any = numba_compiler
-launch_threads: Any = numba_parallel._launch_threads  # Numba has no types for these three.
+launch_threads: Any = numba_parallel._launch_threads  # Numba has no types for these two.
 
 _BYTES: Final = ir.IntType(8).as_pointer()
 _INTEGER: Final = ir.IntType(64)
@@ -160,7 +159,7 @@ def _task(context: Any, module: Any, body: FunctionType, kinds: Any, record: Any
     Its arguments are the number of the first one, as an address, and what all calls share.
     """
     inner = (types.int64, *kinds)
-    flags = compiler.Flags()
+    flags = KernelFlags()
     flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
     flags.error_model = "numpy"
     library, kind = context.active_code_library, types.none

@@ -7,6 +7,7 @@ arguments live until they return. So these are all the arrays that they make, be
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 from llvmlite import ir
@@ -88,6 +89,21 @@ def contiguous(_typing: Any, vector: Any) -> Emitter:
         return _array(context, builder, kind, given.data, shape)
 
     return kind(vector), generate
+
+
+@tile
+def flattened(_typing: Any, array: Any) -> Emitter | None:
+    """All elements of a contiguous array as a vector, as `reshape(-1)` gives them."""
+    if array.layout != "C":
+        return None
+    kind = types.Array(array.dtype, 1, "C")
+
+    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        given = arrayobj.make_array(array)(context, builder, values[0])
+        size = reduce(builder.mul, cgutils.unpack_tuple(builder, given.shape))
+        return _array(context, builder, kind, given.data, [size])
+
+    return kind(array), generate
 
 
 @tile

@@ -6,7 +6,13 @@ import pytest
 from numba.core.errors import TypingError
 
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
-from vectorized_ops.numba.emit.raw_arrays import array_at, contiguous, row, stack_vector
+from vectorized_ops.numba.emit.raw_arrays import (
+    array_at,
+    contiguous,
+    flattened,
+    row,
+    stack_vector,
+)
 
 SIZE = 48
 BITS = np.dtype(np.uint16)
@@ -53,6 +59,25 @@ def test_rows_lie_where_the_matrix_has_them(dtype: type) -> None:
     numbered(wide[:, 2:6])
     assert wide[:, 2:6].tolist() == [[10 * r + c for c in range(4)] for r in range(3)]
     assert (wide[:, [0, 1, 6, 7, 8]] == -1).all()
+
+
+@kernel
+def counted(cube: Any, plane: int) -> None:
+    flat = flattened(cube[plane])
+    for i in range(flat.shape[0]):
+        flat[i] += i
+
+
+def test_contiguous_elements_are_one_vector() -> None:
+    cube = np.zeros((3, 2, 4), np.float32)
+    counted(cube, 1)
+    assert cube[1].reshape(-1).tolist() == list(range(8))
+    assert not cube[[0, 2]].any()
+
+
+def test_elements_with_gaps_are_no_vector() -> None:
+    with pytest.raises(TypingError, match="flattened"):
+        counted(np.zeros((3, 2, 8), np.float32)[:, :, :4], 1)
 
 
 @parallel_kernel

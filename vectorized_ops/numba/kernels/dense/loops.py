@@ -19,6 +19,7 @@ from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.emit.gradient_store import cut_tile
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.non_temporal import finish_stores
+from vectorized_ops.numba.emit.raw_arrays import flattened
 from vectorized_ops.numba.emit.threads import part
 from vectorized_ops.numba.kernels.convolution.row_tiles import sum_group, transpose_tile
 from vectorized_ops.numba.kernels.dense.tiles import ROWS, WIDTH, adding_tile, writing_tile
@@ -146,7 +147,7 @@ def _add_block(
     spare: Any,
 ) -> None:
     """Add `rows` rows of the product over one block of steps."""
-    steps, flat = min(blocks.block_steps, blocks.steps - step), weights.reshape(-1)
+    steps, flat = min(blocks.block_steps, blocks.steps - step), flattened(weights)
     begin = top * blocks.row + step * blocks.step
     first = 0 if blocks.copied else rows - rows % ROWS  # a tile reads ROWS rows, so the last is
     _copy(flat, begin + first * blocks.row, rows - first, steps, blocks, packed)
@@ -265,7 +266,7 @@ def weights_gradient(
 @kernel
 def _turn_block(inputs: Any, number: int, rows: int, block: int, out: Any) -> None:
     """Write one block of `out`, rows fastest; rows that do not exist become zero."""
-    flat = out.reshape(-1)
+    flat = flattened(out)
     for row in range(block * WIDTH, (block + 1) * WIDTH, LANES):
         target = block * number * WIDTH + row % WIDTH
         for image in range(0, number, LANES):

@@ -26,6 +26,7 @@ import numpy as np
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.emit.gradient_store import cut_tile
 from vectorized_ops.numba.emit.lanes import LANES
+from vectorized_ops.numba.emit.raw_arrays import flattened
 from vectorized_ops.numba.emit.threads import part
 from vectorized_ops.numba.kernels.convolution.dot_tiles import (
     DOT_COLUMNS,
@@ -349,12 +350,12 @@ def _first_pair(group: int, pairs: int) -> int:
 def write_weights(taps: Any, out: Any) -> None:
     """Write weights (K, C, 5, 5) from all threads' sums, taps (threads, groups, 25, LANES)."""
     threads, groups, pairs = taps.shape[0], taps.shape[1], out.shape[0] * out.shape[1]
-    flat = out.reshape(-1)
+    flat = flattened(out)
     for thread in numba.prange(threads):
         for group in range(part(groups, thread, threads), part(groups, thread + 1, threads)):
-            total = taps[0, group].reshape(-1)
+            total = flattened(taps[0, group])
             for other in range(1, threads):
-                more = taps[other, group].reshape(-1)
+                more = flattened(taps[other, group])
                 for i in range(len(total)):
                     total[i] += more[i]
             kernels_tile(flat, _first_pair(group, pairs) * AREA, total, 0)
