@@ -14,6 +14,7 @@ import signal
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 from numba.core.registry import cpu_target
@@ -29,8 +30,9 @@ _PR_SET_PDEATHSIG: Final = 1
 def compile_missing(wanted: Sequence[WantedKernel], processes: int) -> Iterator[Progress]:
     """Compile the kernels that are not in the cache, in so many processes; yield each when ready.
 
-    The caller is forked, so it must have no threads, or none that it needs again. Kernels that fail
-    to compile are left out.
+    One of them is this process: each fork copies most of its memory, for counts of references. It
+    must have no threads, or none that forks need. What forks made is told after the next kernel
+    made here. Kernels that fail to compile are left out.
     """
     missing = [one for one in wanted if not one.shared.has(one.names)]
     if not missing:
@@ -39,24 +41,26 @@ def compile_missing(wanted: Sequence[WantedKernel], processes: int) -> Iterator[
     missing.sort(key=lambda one: -sizes[one.names.own])
     cpu_target.target_context.refresh()  # what all forks need is loaded once
     jobs, done = _pipe_with(range(len(missing))), os.pipe()
-    children = [
-        _forked(lambda: _work(missing, jobs, done[1])) for _ in range(min(processes, len(missing)))
-    ]
-    os.close(jobs)
-    os.close(done[1])
-    begin, size = time.monotonic(), 0
+    collects = gc.isenabled()
+    gc.disable()  # what compiling leaves is little
+    forks = min(processes, len(missing)) - 1
+    children = [_forked(lambda: _drain(missing, jobs, done[1])) for _ in range(forks)]
+    begin, size, count = time.monotonic(), 0, 0
     try:
-        for count, (number, compiled, seconds) in enumerate(_records(done[0]), start=1):
-            size += sizes[missing[number].names.own]
+        for number, compiled, seconds in _records(done, _work(missing, jobs, done[1])):
+            size, count = size + sizes[missing[number].names.own], count + 1
             rest = sum(sizes.values()) - size
             left = (time.monotonic() - begin) * rest / size
             made = MadeKernel(*missing[number].told, compiled, seconds)
             yield Progress(made, count, len(missing), left)
     finally:
-        os.close(done[0])
         for child in children:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
+        for pipe in (jobs, *done):
+            os.close(pipe)
+        if collects:
+            gc.enable()
 
 
 def die_with_parent(parent: int) -> None:
@@ -72,14 +76,21 @@ def _forked(work: Callable[[], None]) -> int:
         return child
     try:
         die_with_parent(parent)
-        gc.disable()  # what compiling leaves is little, and gone at its end
         work()
     finally:
         os._exit(0)
 
 
-def _work(missing: Sequence[WantedKernel], jobs: int, done: int) -> None:
-    """Compile kernels while there are any; those that other processes compile come last."""
+def _drain(missing: Sequence[WantedKernel], jobs: int, done: int) -> None:
+    for _ in _work(missing, jobs, done):
+        pass
+
+
+def _work(missing: Sequence[WantedKernel], jobs: int, done: int) -> Iterator[None]:
+    """Compile kernels while there are any, and pause after each.
+
+    Those that other processes compile come last.
+    """
     elsewhere = []
     while number := os.read(jobs, _NUMBER.size):
         (index,) = _NUMBER.unpack(number)
@@ -87,8 +98,10 @@ def _work(missing: Sequence[WantedKernel], jobs: int, done: int) -> None:
             elsewhere.append(index)
         else:
             _make(missing, index, done)
+            yield
     for index in elsewhere:
         _make(missing, index, done)
+        yield
 
 
 def _make(missing: Sequence[WantedKernel], index: int, done: int) -> None:
@@ -109,7 +122,18 @@ def _pipe_with(numbers: Sequence[int]) -> int:
     return reader
 
 
-def _records(pipe: int) -> Iterator[tuple[int, bool, float]]:
-    while record := os.read(pipe, _DONE.size):
-        number, compiled, seconds = _DONE.unpack(record)
-        yield number, compiled, seconds
+def _records(done: tuple[int, int], work: Iterator[None]) -> Iterator[tuple[int, bool, float]]:
+    """What has been made: told after each piece of own work, and then until the forks end."""
+    os.set_blocking(done[0], False)
+    for _ in work:
+        yield from _those_there(done[0])
+    os.set_blocking(done[0], True)
+    os.dup2(done[0], done[1])  # so that the forks have the only ends that can be written
+    yield from _those_there(done[0])
+
+
+def _those_there(pipe: int) -> Iterator[tuple[int, bool, float]]:
+    with suppress(BlockingIOError):
+        while record := os.read(pipe, _DONE.size):
+            number, compiled, seconds = _DONE.unpack(record)
+            yield number, compiled, seconds

@@ -21,7 +21,7 @@ from numba.core import registry, types
 
 from vectorized_ops.numba.compiling.fingerprint import code_size
 from vectorized_ops.numba.compiling.recording import LEAST_SIZE, WantedKernel, active_recorder
-from vectorized_ops.numba.compiling.shortcuts import KernelFlags
+from vectorized_ops.numba.compiling.shortcuts import KernelFlags, on_one_stack
 
 compiler: Any = numba_compiler  # Numba has no types for these four.
 codegen: Any = numba_codegen
@@ -205,8 +205,10 @@ class _Compiler(dispatcher._FunctionCompiler):  # type: ignore[misc]
         if not self._library.is_called:
             flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
         target, function = self.targetdescr.target_context, self._get_implementation(arguments, {})
-        return compiler.compile_extra(
+        compiled = partial(
+            compiler.compile_extra,
             self.targetdescr.typing_context, target, function, arguments, return_type, flags, {},
             library=self._library(target.codegen(), function.__qualname__),
             pipeline_class=KernelCompiler,
         )  # fmt: skip
+        return on_one_stack(compiled) if self._library.is_called else compiled()

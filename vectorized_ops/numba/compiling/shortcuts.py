@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 from numba.core import compiler as numba_compiler
 from numba.core import types
@@ -14,6 +14,8 @@ from numba.core.typing import templates as numba_templates
 Flags: Any = numba_compiler.Flags  # Numba has no types for these three.
 lower_builtin: Any = numba_lower_builtin
 templates: Any = numba_templates
+
+Result = TypeVar("Result")
 
 
 @final
@@ -30,6 +32,18 @@ class KernelFlags(Flags):  # type: ignore[misc]
     def __eq__(self, other: object) -> Any:
         return True if self is other else super().__eq__(other)
 
+
+def on_one_stack(call: Callable[[], Result]) -> Result:
+    """Return what `call()` returns; Python's stack has half a megabyte for it, in one piece.
+
+    CPython maps its stack in pieces of 16 KiB, and unmaps each as soon as the first function in it
+    returns. A loop whose calls cross the end of a piece maps and unmaps one in every turn: half of
+    the page faults of compiling. A function that needs a large piece leaves room for many others.
+    """
+    return call()
+
+
+on_one_stack.__code__ = on_one_stack.__code__.replace(co_stacksize=2**16 + 1)
 
 _SAME: Final = {(kind, kind): kind for kind in (types.int64, types.float32)}
 _ORDER: Final = dict.fromkeys(_SAME, types.boolean)

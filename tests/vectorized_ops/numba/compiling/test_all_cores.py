@@ -15,7 +15,7 @@ from affinity.process.other_process import children
 
 ROOT = Path(__file__).parents[4]
 KERNELS = """
-import os, sys, time
+import gc, os, sys, time
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
@@ -52,15 +52,17 @@ with recording() as recorder:
 """
 COMPILE = f"""{KERNELS}
 told = list(compile_missing(recorder.wanted, int(sys.argv[1])))
+assert gc.isenabled()
+before = len(JOURNAL.made)
 assert [one.done for one in told] == list(range(1, len(told) + 1))
 results = [each(values) for each in kernels]
 assert results == [3.0 * number for number in range(1, 9)], results
-compiled = sum(one.compiled for one in JOURNAL.made)
+compiled = sum(one.compiled for one in JOURNAL.made[before:])
 print(sum(one.made.compiled for one in told), len(told), {{one.total for one in told}}, compiled)
 """
 BE_KILLED = f"""{KERNELS}
 print("ready", flush=True)
-list(compile_missing(recorder.wanted, 2))
+list(compile_missing(recorder.wanted, 3))
 """
 
 

@@ -269,7 +269,7 @@ PACKAGE = str(Path(sys.modules["vectorized_ops"].__file__).parent)
 MACHINERY = tuple(
     f"{PACKAGE}/numba/compiling/{name}.py"
     for name in (
-        "cache", "cache_folder", "compiler", "fingerprint", "journal", "kernel_dispatcher",
+        "cache", "cache_folder", "compiler", "fingerprint", "journal", "kernel_dispatcher", "shortcuts",
     )
 )
 guarded, compiled, forgotten = KernelCache.guarded, [], set()

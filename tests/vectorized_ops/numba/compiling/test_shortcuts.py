@@ -1,4 +1,5 @@
 import itertools
+import resource
 from typing import Any
 
 import numpy as np
@@ -60,3 +61,24 @@ def test_flags_are_equal_where_all_options_are() -> None:
     assert flags != "flags"
     assert len({flags, flags.copy(), others}) == 2
     assert flags == numba_compiler.Flags()  # type: ignore[attr-defined]
+
+
+def depth_reached(most: int) -> int:
+    return most and 1 + depth_reached(most - 1)
+
+
+def page_faults() -> int:
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+
+
+def test_calls_across_any_depth_map_no_stack_again_and_again() -> None:
+    def most_faults() -> int:
+        found = []
+        for depth in range(200):  # some of them end where a piece of 16 KiB does
+            before = page_faults()
+            for _ in range(100):
+                depth_reached(depth)
+            found.append(page_faults() - before)
+        return max(found[1:])
+
+    assert shortcuts.on_one_stack(most_faults) < 50
