@@ -269,7 +269,8 @@ PACKAGE = str(Path(sys.modules["vectorized_ops"].__file__).parent)
 MACHINERY = tuple(
     f"{PACKAGE}/numba/compiling/{name}.py"
     for name in (
-        "cache", "cache_folder", "compiler", "fingerprint", "journal", "kernel_dispatcher", "shortcuts",
+        "cache", "cache_folder", "compiler", "fingerprint", "journal", "kernel_dispatcher",
+        "shortcuts",
     )
 )
 guarded, compiled, forgotten = KernelCache.guarded, [], set()
