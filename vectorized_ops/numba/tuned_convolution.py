@@ -133,7 +133,7 @@ def _choose(shape: ConvolutionShape, made: dict[str, Any]) -> dict[str, Choice]:
             for name, operation in made.items()
             if hasattr(operation, direction)
         }
-        question = f"{direction} {shape}"
+        question = f"{direction} {shape!r}"
         expected = {name: _cost(shape, name, direction) for name in candidates}
         choices[direction] = chosen(question, candidates, expected, digest_of_imports(__name__))
     for operation in made.values():  # what they measured with, for those of a whole network

@@ -11,6 +11,7 @@ import pytest
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import aligned_zeros, zeros_images_last
 from vectorized_ops.numba import tuned_convolution
+from vectorized_ops.numba.compiling import autotuning
 from vectorized_ops.numba.compiling.autotuning import Choice
 from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.numba.tuned_convolution import DIRECTIONS, TunedConvolution
@@ -59,6 +60,18 @@ def test_candidates_are_asked_for_by_direction_and_shape(monkeypatch: pytest.Mon
     TunedConvolution(SHAPE, ("direct", "winograd2"))
     assert [names for _, names in asked] == [["direct", "winograd2"]] * 3
     assert len({question for question, _ in asked}) == 3
+
+
+def test_choices_that_come_with_the_package_answer_what_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shipped = autotuning.choices_in(autotuning.SHIPPED / "znver4.json")
+    shapes = {question.partition(" ")[2] for question in shipped}
+    assert len(shapes) > 20
+    for text in shapes:
+        asked = answering(monkeypatch, **dict.fromkeys(DIRECTIONS, "direct"))
+        TunedConvolution(eval(text, {"ConvolutionShape": ConvolutionShape}))
+        assert {question for question, names in asked if len(names) > 1} & set(shipped)
 
 
 def test_strassens_algorithm_is_a_candidate_for_single_taps_and_not_for_their_gradient(

@@ -208,8 +208,3 @@ def test_where_nothing_can_be_written_the_answer_still_comes(
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(autotuning, "CACHE_FOLDER", tmp_path / "file")
     assert chosen("q", {"plain": sleeping(0.01, []), "quick": lambda: None}).name == "quick"
-
-
-def test_choices_for_zen_4_come_with_the_package() -> None:
-    shipped = autotuning.choices_in(autotuning.SHIPPED / "znver4.json")
-    assert len(shipped) > 50
