@@ -60,7 +60,7 @@ def test_workers_of_unequal_shares_train_as_one_of_the_whole_batch(train, kind):
     assert read_shares(shared / "shares.csv", 16, 2)[0].images == (11, 5)
     expected = weights(alone)
     for name, values in weights(shared).items():
-        np.testing.assert_allclose(values, expected[name], rtol=1e-3, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(values, expected[name], rtol=1e-3, atol=1e-4, err_msg=name)
     found = [json.loads((each / "result.json").read_text()) for each in (alone, shared)]
     assert found[0]["test_accuracy"] == found[1]["test_accuracy"]
 
