@@ -53,6 +53,19 @@ def check_devices(config: RunConfig) -> None:
             with_own_backend(config, rank)
 
 
+def unmet_hosts(config: RunConfig) -> list[str]:
+    """Warn of tables for computers that are not the only one of this run."""
+    if config.total_nodes > 1:
+        return []
+    here = platform.node()
+    return [
+        f"backend.workers[{number}].hosts = '{each.hosts}': this computer is '{here}', so that no "
+        "worker has this backend"
+        for number, each in enumerate(config.backend.workers)
+        if each.hosts is not None and not fnmatchcase(here, each.hosts)
+    ]
+
+
 def _backend_of(config: RunConfig, rank: int, host: str) -> tuple[BackendConfig, str]:
     """A worker's backend, and the table that says so."""
     for number, each in enumerate(config.backend.workers):

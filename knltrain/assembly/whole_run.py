@@ -75,7 +75,7 @@ def check_run(config: RunConfig, keep: Callable[[Dataset], None] | None = None) 
     check_across_nodes(config, method)
     check_wire_format(config, method)
     method.strategy.check_run(method, config)
-    _check_unequal(config, method)
+    unequal = _checked_unequal(config, method)
     if keep is not None:
         keep(dataset)
     batch = BatchShape.of(dataset.train, images)
@@ -92,22 +92,25 @@ def check_run(config: RunConfig, keep: Callable[[Dataset], None] | None = None) 
         batches_ahead_bytes=ahead * batch.bytes,
         nodes=config.total_nodes if config.data.memory == "distributed" else 1,
     )
-    told = on_one_node(config), left_over(method, steps), idle_cores(config, method)
+    told = unequal, on_one_node(config), left_over(method, steps), idle_cores(config, method)
     preprocessing = model_preprocessing(config.data, dataset)
     notes = tuple(chain(dataset.notes, *told))
     return RunSize(steps, needs, preprocessing, notes, dataset.contents, batch)
 
 
-def _check_unequal(config: RunConfig, method: Method) -> None:
-    """Refuse devices and shares of a batch that cannot be."""
+def _checked_unequal(config: RunConfig, method: Method) -> list[str]:
+    """Refuse devices and shares of a batch that cannot be; return what to know of the others."""
+    notes = []
     if not config.backend.is_plain:
-        from knltrain.assembly.own_backend import check_devices
+        from knltrain.assembly.own_backend import check_devices, unmet_hosts
 
         check_devices(config)
+        notes = unmet_hosts(config)
     if not config.balance.is_equal:
         from knltrain.assembly.balancing import check_balance
 
         check_balance(config, method)
+    return notes
 
 
 def starting_parameters(config: RunConfig, network: Network) -> ParameterVector:

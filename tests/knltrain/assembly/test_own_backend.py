@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import platform
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from knltrain.assembly import check_names
-from knltrain.assembly.own_backend import check_devices, with_own_backend
+from knltrain.assembly import check_names, check_run
+from knltrain.assembly.own_backend import check_devices, unmet_hosts, with_own_backend
 from knltrain.errors import ConfigError
 
 
@@ -49,6 +50,15 @@ def test_computers_are_named_by_patterns(config):
     chosen = config(workers=1, nodes=2, backend={"name": "cpu", "workers": [named]})
     assert told(chosen, 0, "gpu7")[0] == "torch"
     assert told(chosen, 1, "knl7")[0] == "cpu"
+
+
+def test_patterns_that_name_no_computer_are_told(config):
+    named = [{"hosts": "gpu*", "name": "torch"}, {"hosts": platform.node(), "name": "torch"}]
+    chosen = config(workers=1, backend={"name": "cpu", "workers": named})
+    (note,) = unmet_hosts(chosen)
+    assert note.startswith("backend.workers[0].hosts = 'gpu*': this computer is '")
+    assert unmet_hosts(chosen.model_copy(update={"nodes": 2})) == []
+    assert note in check_run(chosen).notes
 
 
 def test_each_worker_of_a_computer_gets_the_next_device(config, two_gpus):
