@@ -6,6 +6,7 @@ Reads nothing but the run folder, so it works long after the run and on another 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,16 @@ def draw_confusion(run_folder: Path) -> Path | None:
     path = run_folder / CONFUSION_PICTURE
     draw_counts(confusion_from_csv(table), path, run_folder.resolve().name)
     return path
+
+
+def remove_pictures(run_folder: Path) -> None:
+    """Remove what was drawn when a run ended before: it does not show the steps since.
+
+    What cannot be removed stays.
+    """
+    for name in (CURVES, CONFUSION_PICTURE):
+        with suppress(OSError):
+            (run_folder / name).unlink()
 
 
 def draw_training(run_folder: Path, above: Axes, below: Axes) -> None:

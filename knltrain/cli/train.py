@@ -89,14 +89,14 @@ def _tell_outcome(run_folder: Path, has_pictures: bool) -> None:
     """Draw the curves, if wanted, and print the figures, as far as they could be written."""
     from knltrain.cluster.task import this_task
     from knltrain.errors import RunFolderError
-    from knltrain.report import draw_confusion, draw_curves, summary
+    from knltrain.report import draw_confusion, draw_curves, remove_pictures, summary
 
     task = this_task()
     if task is not None and task.rank != 0:
         return
-    for draw in (draw_curves, draw_confusion):
-        if not has_pictures:
-            break
+    if not has_pictures:
+        remove_pictures(run_folder)
+    for draw in (draw_curves, draw_confusion) if has_pictures else ():
         try:
             draw(run_folder)
         except RunFolderError as error:

@@ -143,7 +143,11 @@ def test_pictures_are_drawn_unless_they_are_not_wanted(
     monkeypatch.setattr("knltrain.report.draw_curves", lambda _: drawn.append("curves"))
     monkeypatch.setattr("knltrain.report.draw_confusion", lambda _: drawn.append("confusion"))
     monkeypatch.setattr("knltrain.report.summary", lambda _: "test accuracy 99 %")
+    old = [config_file.with_name(name) for name in ("curves.png", "confusion.png")]
+    for picture in old:
+        picture.write_text("of the steps before")
     assert not exit_code("train", str(config_file), "--no-pictures")
     assert drawn == []
+    assert not any(picture.exists() for picture in old)
     assert not exit_code("train", str(config_file))
     assert drawn == ["curves", "confusion"]
