@@ -120,7 +120,7 @@ def warm_up_and_train(folder: Path, *overrides: str) -> None:
     knltrain(folder, "train", *words, "--name", "warm")
     for log in logs(folder, "warm"):
         assert set(compiled(log)) == {0}
-        assert not log.endswith("0 loaded in 0.0 s\n")
+        assert min(map(int, re.findall(r"(\d+) loaded", log))) > 0
     assert sorted(folder.glob("cache/*/*.kernel")) == entries
 
 
