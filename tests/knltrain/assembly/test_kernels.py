@@ -78,8 +78,10 @@ from knltrain.config import RunConfig
 
 for told in compile_kernels(RunConfig.model_validate_json(sys.argv[1]), 16, 2):
     if told.done == 1:
-        forks = [fork for helper in children(os.getpid()) for fork in children(helper)]
-        print(len(forks), all(os.sched_getaffinity(f) == os.sched_getaffinity(0) for f in forks))
+        (helper,) = children(os.getpid())
+        all_of_them = [helper, *children(helper)]
+        cpus = os.sched_getaffinity(0)
+        print(len(all_of_them), all(os.sched_getaffinity(each) == cpus for each in all_of_them))
 """
     numba = config(backend__name="cpu", backend__implementation="numba")
     cpus = sorted(os.sched_getaffinity(0))
