@@ -1,7 +1,7 @@
-"""Compiles many kernels in parallel, in forks of this process.
+"""Compiles many kernels in parallel, in this process and in forks of it.
 
 Numba compiles under one lock of a process, and half of the work is Python, so threads would not
-help. Forks have all modules imported already. They take one kernel after another, the largest
+help. Forks have all modules imported already. All take one kernel after another, the largest
 first, and skip kernels that another process is compiling for the same cache.
 """
 
