@@ -102,6 +102,9 @@ def check_normalisation_of_any_values(name: str, draw: Draw) -> None:
     parameters[1] = parameters[1] ** 2
     epilogue = Epilogue(draw(st.sampled_from(ACTIVATION_FUNCTIONS)))
     epilogue = draw(st.sampled_from([IDENTITY, epilogue]))
+    mean, variance, scale, shift = (array.astype(np.float64) for array in parameters)
+    z = (values - mean) / np.sqrt(variance + 0.01) * scale + shift
+    gradient[np.abs(np.abs(z) - 3) < 1e-4] = 0  # slopes of hard functions jump there
 
     def run(place: Memory) -> Sequence[np.ndarray]:
         operation = place.operations.batch_normalisation(images, *shape[1:], 0.01)
