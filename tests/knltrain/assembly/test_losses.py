@@ -95,6 +95,7 @@ def test_labels_that_a_loss_has_are_taken(config, kind, labels):
     assert tells_each_class(chosen, given.test.labels) is several
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["cpu", "torch"])
 def test_runs_take_images_of_several_classes(config, run, tmp_path, backend):
     chosen = config(
@@ -107,6 +108,7 @@ def test_runs_take_images_of_several_classes(config, run, tmp_path, backend):
     assert np.isfinite(parameters).all()
 
 
+@pytest.mark.slow
 def test_runs_balance_the_classes_of_their_training_images(config, run, tmp_path):
     def weighted(weights):
         chosen = config(loss__class_weights=weights)

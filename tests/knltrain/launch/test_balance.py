@@ -65,6 +65,7 @@ def test_workers_of_unequal_shares_train_as_one_of_the_whole_batch(train, kind):
     assert found[0]["test_accuracy"] == found[1]["test_accuracy"]
 
 
+@SLOW
 def test_fitted_shares_follow_the_speeds_and_can_be_replayed_to_the_bit(train):
     speeds = "balance.emulated_images_per_second=[25,75]"
     fitting = ("balance.shares=fitted", "balance.granule=2", "balance.refit_steps=2")

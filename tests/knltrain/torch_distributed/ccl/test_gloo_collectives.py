@@ -14,6 +14,7 @@ def test_threads_may_each_have_a_group(start: Any) -> None:
         assert found["sums"] == {name: [3.0] * 30 for name in ("main", "first", "second")}
 
 
+@pytest.mark.slow
 def test_operations_of_a_second_thread_give_what_those_of_the_first_do(common: Any) -> None:
     for found in (one["beside"] for one in common):
         assert found["cases"] > 20
