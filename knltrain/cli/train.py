@@ -94,11 +94,9 @@ def _tell_outcome(run_folder: Path, has_pictures: bool) -> None:
     task = this_task()
     if task is not None and task.rank != 0:
         return
-    if not has_pictures:
-        remove_pictures(run_folder)
-    for draw in (draw_curves, draw_confusion) if has_pictures else ():
+    for finish in (draw_curves, draw_confusion) if has_pictures else (remove_pictures,):
         try:
-            draw(run_folder)
+            finish(run_folder)
         except RunFolderError as error:
             say(f"missing: {error}")
     say(summary(run_folder))

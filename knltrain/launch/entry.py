@@ -148,7 +148,7 @@ class ParentObserver(Observer):
         # all their memory.
         placement = own_placement() or Placement(0, allowed_cpus(), 1, ())
         if placement.memory.mode != "default":
-            from affinity import bring_back
+            from affinity import bring_back  # which most placements need not load
 
             bring_back(placement.memory)
         got = observed_binding()

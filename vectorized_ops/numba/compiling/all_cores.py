@@ -44,7 +44,7 @@ def compile_missing(wanted: Sequence[WantedKernel], processes: int) -> Iterator[
     collects = gc.isenabled()
     gc.disable()  # what compiling leaves is little
     forks = min(processes, len(missing)) - 1
-    children = [_forked(lambda: _drain(missing, jobs, done[1])) for _ in range(forks)]
+    children = [_forked(lambda: list(_work(missing, jobs, done[1]))) for _ in range(forks)]
     begin, size, count = time.monotonic(), 0, 0
     try:
         for number, compiled, seconds in _records(done, _work(missing, jobs, done[1])):
@@ -70,7 +70,7 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def _forked(work: Callable[[], None]) -> int:
+def _forked(work: Callable[[], object]) -> int:
     parent, child = os.getpid(), os.fork()
     if child:
         return child
@@ -79,11 +79,6 @@ def _forked(work: Callable[[], None]) -> int:
         work()
     finally:
         os._exit(0)
-
-
-def _drain(missing: Sequence[WantedKernel], jobs: int, done: int) -> None:
-    for _ in _work(missing, jobs, done):
-        pass
 
 
 def _work(missing: Sequence[WantedKernel], jobs: int, done: int) -> Iterator[None]:

@@ -45,9 +45,9 @@ def on_one_stack(call: Callable[[], Result]) -> Result:
 
 on_one_stack.__code__ = on_one_stack.__code__.replace(co_stacksize=2**16 + 1)
 
-_SAME: Final = {(kind, kind): kind for kind in (types.int64, types.float32)}
+_OF_INTEGERS: Final[dict[Any, Any]] = {(types.int64, types.int64): types.int64}
+_SAME: Final[dict[Any, Any]] = {**_OF_INTEGERS, (types.float32, types.float32): types.float32}
 _ORDER: Final = dict.fromkeys(_SAME, types.boolean)
-_OF_INTEGERS: Final = {arguments: kind for arguments, kind in _SAME.items() if kind == types.int64}
 
 _RESULTS: Final[dict[Callable[..., Any], dict[Any, Any]]] = {
     **dict.fromkeys((operator.add, operator.sub, operator.mul), _SAME),
@@ -79,12 +79,15 @@ for _function, _results in _RESULTS.items():
     _try_first(_function, _results)
 
 
-@lower_builtin(min, types.int64, types.int64)  # type: ignore[untyped-decorator]
-def _least(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+def _chosen_by(sign: str) -> Callable[..., Any]:
     """One comparison: Numba's own packs its arguments into a tuple, for a function of its own."""
-    return builder.select(builder.icmp_signed("<", *reversed(values)), *reversed(values))
+
+    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        left, right = values
+        return builder.select(builder.icmp_signed(sign, right, left), right, left)
+
+    return generate
 
 
-@lower_builtin(max, types.int64, types.int64)  # type: ignore[untyped-decorator]
-def _largest(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-    return builder.select(builder.icmp_signed(">", *reversed(values)), *reversed(values))
+lower_builtin(min, types.int64, types.int64)(_chosen_by("<"))
+lower_builtin(max, types.int64, types.int64)(_chosen_by(">"))
