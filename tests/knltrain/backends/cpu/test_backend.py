@@ -318,7 +318,8 @@ def test_step_of_numba_allocates_no_array(network: Network, micro_batch: int) ->
         peaks = [peak_of_a_step() for _ in range(12)][2:]
     finally:
         tracemalloc.stop()
-    assert min(peaks) < 8192  # bytes: views on arrays, and what a call of a kernel takes
+    # Bytes: views on arrays, and what calls of kernels take, up to 9,000. Images have 23,000.
+    assert min(peaks) < 12288
 
 
 @MICRO_BATCHES
