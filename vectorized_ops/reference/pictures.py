@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import final
@@ -67,9 +68,10 @@ class PicturePass:
         return part[:, ::-1] if plan.flipped[i] else part
 
 
+@functools.lru_cache(maxsize=1024)
 def interpolation(
     size: int, begin: float, length: float, count: int
-) -> list[tuple[int, FloatArray]]:
+) -> tuple[tuple[int, FloatArray], ...]:
     """How `count` pixels are made of the part of a line of `size` pixels from `begin` on.
 
     Of each: the first pixel that counts, and the weights float32 of it and those after it. They are
@@ -93,8 +95,9 @@ def interpolation(
             total += weight
         inside = range(max(low, 0), min(high, size))
         kept = np.array([weights[place - low] / total for place in inside], np.float32)
+        kept.flags.writeable = False
         found.append((inside.start, kept))
-    return found
+    return tuple(found)
 
 
 def resized(picture: Pixels, box: npt.NDArray[np.float64], shape: tuple[int, int]) -> FloatArray:
@@ -109,7 +112,7 @@ def resized(picture: Pixels, box: npt.NDArray[np.float64], shape: tuple[int, int
 
 
 def _combined(
-    values: FloatArray, taps: list[tuple[int, FloatArray]], shape: tuple[int, ...]
+    values: FloatArray, taps: tuple[tuple[int, FloatArray], ...], shape: tuple[int, ...]
 ) -> FloatArray:
     out = np.zeros((len(taps), *shape), np.float32)
     for target, (start, weights) in zip(out, taps, strict=True):

@@ -29,6 +29,20 @@ from knltrain.worker.termination import MEETING_SECONDS
 
 OF_ONE = [name for name, facts in METHODS.items() if "group_size" not in facts.reads]
 
+EACH_KIND = {"sync_easgd3", "easgd", "mdownpour", "slowmo", "streaming_diloco", "layerwise_sgd"}
+"""A method of each way to exchange: these are tried always, the others by the slow tests."""
+
+
+def by(methods):
+    """A test for each of these methods."""
+    return pytest.mark.parametrize(
+        "method",
+        [
+            pytest.param(method, marks=() if method in EACH_KIND else pytest.mark.slow)
+            for method in methods
+        ],
+    )
+
 
 class StopsAfter(Observer):
     """Ends a run as a kill would, that is, by an error in the middle."""
@@ -67,7 +81,7 @@ def test_learning_rate_follows_the_policy(config, make_worker, tmp_path):
         assert worker.learning_rate(4) == pytest.approx(0.01 * 1.4**-0.75)
 
 
-@pytest.mark.parametrize("method", OF_ONE)
+@by(OF_ONE)
 def test_same_seed_gives_the_same_bits(config, run, tmp_path, method):
     chosen = config(exchange__method=method, train__steps=3, evaluation__every_epochs=0.0)
     results = []
@@ -78,7 +92,7 @@ def test_same_seed_gives_the_same_bits(config, run, tmp_path, method):
         np.testing.assert_array_equal(first, second)
 
 
-@pytest.mark.parametrize("method", OF_ONE)
+@by(OF_ONE)
 def test_resumed_run_ends_with_the_bits_of_one_that_never_stopped(config, run, tmp_path, method):
     chosen = config(exchange__method=method, checkpoint__every_epochs=1.0, checkpoint__keep=9)
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
@@ -123,7 +137,7 @@ def frozen_and_trained(config, run, folder, **changes):
     return max(each[:size].max() for each in moved), min(each[size:].max() for each in moved)
 
 
-@pytest.mark.parametrize("method", OF_ONE)
+@by(OF_ONE)
 def test_no_exchange_moves_frozen_layers(config, run, tmp_path, method):
     facts, options = METHODS[method], {}
     if "communication_period" in facts.exchange:
@@ -135,7 +149,7 @@ def test_no_exchange_moves_frozen_layers(config, run, tmp_path, method):
     assert trained > 0
 
 
-@pytest.mark.parametrize("method", [name for name in OF_ONE if name != "caffegpi"])
+@by([name for name in OF_ONE if name != "caffegpi"])
 def test_every_method_takes_another_optimizer(config, run, tmp_path, method):
     chosen = {"train__steps": 1, "evaluation__every_epochs": 0.0, "optimizer__weight_decay": 0.0}
     found = []
