@@ -51,6 +51,7 @@ def test_first_failure_ends_the_others_with_its_status(start: Start) -> None:
     assert start.all_gone()
 
 
+@pytest.mark.slow
 def test_rank_that_does_not_end_is_killed_after_its_grace(start: Start) -> None:
     script = (
         "trap '' TERM; test {rank} = 0 || { sleep 1; exit 5; }; echo; while :; do sleep 600; done"

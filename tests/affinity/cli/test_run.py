@@ -117,6 +117,7 @@ def test_threads_are_pinned_on_request(start: Start) -> None:
         assert told.startswith("{")
 
 
+@pytest.mark.slow
 def test_bindings_are_reported_as_asked_and_as_seen(start: Start) -> None:
     words = ("run", "--workers", "1", "--report-bindings", "--", "sleep", "1.5")
     status, _, error = _end(start("-m", "affinity", *words))
@@ -158,6 +159,7 @@ def test_what_all_ranks_have_to_say_at_their_start_is_said_once(
     assert "affinity.exec" not in error
 
 
+@pytest.mark.slow
 def test_strict_run_that_is_seen_elsewhere_fails_though_its_command_ends_well(
     start: Start,
 ) -> None:
@@ -193,6 +195,7 @@ sys.exit(run_plan(read_topology(), plan, options))
 """
 
 
+@pytest.mark.slow
 def test_run_that_has_nothing_where_it_was_to_be_fails_under_any_policy(start: Start) -> None:
     held, not_yet = (start("-c", _ARENA_ON_NO_NODE, need) for need in ("4096", str(2**40)))
     status, _, error = _end(held)

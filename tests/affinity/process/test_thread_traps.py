@@ -93,6 +93,7 @@ def test_openmp_threads_are_on_their_cores_and_the_main_thread_has_its_cpus_back
     assert masks == [format_cpulist(ALLOWED), str(last)]
 
 
+@pytest.mark.slow
 @needs_numba
 @pytest.mark.parametrize("layer", ["omp", "workqueue"])
 def test_numbas_threads_are_pinned_from_inside_its_pool(layer: str, run_python: RunPython) -> None:

@@ -93,6 +93,7 @@ def test_fitted_shares_of_one_worker_are_the_batch(config):
     assert found.costs[0].of(16) > 0
 
 
+@pytest.mark.slow
 def test_emulated_speeds_decide_fitted_shares(config, in_threads):
     chosen = config(
         workers=2,

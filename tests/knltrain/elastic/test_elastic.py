@@ -44,11 +44,13 @@ def test_workers_come_to_one_center_that_has_learned(method: str) -> None:
     assert first[1] > LEARNT
 
 
+@pytest.mark.slow
 def test_overlapped_exchanges_give_the_same_bits() -> None:
     plain, overlapped = (launched("train", each)[0] for each in ("sync_easgd", "sync_easgd3"))
     assert plain == overlapped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method", by_cost(["sync_easgd3", "sync_sgd", "seasgd", "diloco"], quick="sync_easgd3")
 )
@@ -58,6 +60,7 @@ def test_workers_go_on_from_a_state(method: str) -> None:
         assert is_same or METHODS[method].comes_alone
 
 
+@pytest.mark.slow
 def test_a_transformer_in_bfloat16_learns() -> None:
     (_, first), (_, second) = launched("in_bfloat16", "sync_easgd")
     assert first == second
@@ -97,6 +100,7 @@ def test_the_center_has_the_bits_of_a_run_of_knltrain(
             np.testing.assert_array_equal(np.array(theirs, np.float32), values, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scene", "said"),
     [("one_fails", "RunAborted"), ("one_dies", "PeerLost")],
@@ -107,6 +111,7 @@ def test_the_end_of_one_worker_ends_the_others(scene: str, said: str) -> None:
     assert status == -9 if scene == "one_dies" else found == ["ValueError", "this worker's own"]
 
 
+@pytest.mark.slow
 def test_the_program_of_the_docs_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (ROOT / "docs/elastic.md").read_text(encoding="utf-8")
     (program,) = re.findall("```python\n(.*?)```", page, re.DOTALL)

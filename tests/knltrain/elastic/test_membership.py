@@ -28,6 +28,7 @@ def test_workers_of_two_nodes_come_to_the_center_of_one(method: str, way: str) -
         assert first == launched("train", method)[0][1]
 
 
+@pytest.mark.slow
 def test_workers_with_different_models_are_refused() -> None:
     for _, (kind, message) in launched("another_model", "sync_easgd"):
         assert kind == "ConfigError"

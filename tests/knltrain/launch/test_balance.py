@@ -53,6 +53,7 @@ MORE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", by_cost(MORE, "data pool", "trees", quick="itself"))
 def test_workers_of_unequal_shares_train_as_one_of_the_whole_batch(train, kind):
     alone = train("alone", "workers=1", "train.steps=4")
@@ -81,6 +82,7 @@ def test_fitted_shares_follow_the_speeds_and_can_be_replayed_to_the_bit(train):
         np.testing.assert_array_equal(values, expected[name], err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), pytest.param(("placement.data_cores=1",), marks=SLOW)])
 def test_a_worker_without_images_only_exchanges(train, more):
     folder = train("idle", "workers=2", "train.steps=6", "balance.shares=[16,0]", *more)

@@ -64,6 +64,7 @@ def _end(process: subprocess.Popen[str], action: Callable[[], None]) -> str:
     return err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_a_stopped_run_says_how_to_go_on(
     running: subprocess.Popen[str], number: signal.Signals, code: int
@@ -76,6 +77,7 @@ def test_a_stopped_run_says_how_to_go_on(
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_named_with_the_cause(running: subprocess.Popen[str]) -> None:
     victim = workers_of(running)[1]
     err = _end(running, lambda: os.kill(victim, signal.SIGKILL))

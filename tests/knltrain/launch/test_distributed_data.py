@@ -131,6 +131,7 @@ def test_a_node_without_room_ends_the_run_for_all(monkeypatch: pytest.MonkeyPatc
     assert all("each of 2 nodes holds" in str(error) for error in together(work))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slow", [0, 1])
 @pytest.mark.parametrize("nodes", [("a", "b"), ("a", "a", "b", "b")])
 def test_nodes_wait_for_one_that_reads_for_longer_than_the_time_limit(

@@ -47,6 +47,7 @@ def _run(
     return done.returncode, done.stderr, events
 
 
+@pytest.mark.slow
 def test_a_worker_tells_progress_evaluation_place_and_result(tmp_path: Path, run_toml: str) -> None:
     toml = run_toml.replace("workers = 2", "workers = 1")
     code, log, events = _run(tmp_path, toml)

@@ -145,6 +145,7 @@ def test_run_folder_that_is_not_shared_is_refused_with_the_way_out(
     assert "--set runs_folder=" in str(error)
 
 
+@pytest.mark.slow
 def test_tasks_of_a_node_get_the_memory_of_its_first_one() -> None:
     def work(job_peers: JobPeers) -> bytes:
         if job_peers.node_share.share:

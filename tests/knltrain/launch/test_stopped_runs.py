@@ -108,6 +108,7 @@ def _finish(process: subprocess.Popen[str]) -> None:
     assert (process.returncode, err) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", by_cost(METHODS, "shmcaffe_h", quick="easgd"))
 def test_a_run_keeps_a_checkpoint_when_asked_stops_with_one_and_goes_on(
     method: str, folder: Path, start_knltrain: Start

@@ -152,6 +152,7 @@ def test_a_killed_worker_ends_the_others(watched: Watched) -> None:
     assert watched.workers[0].exit_code() == -signal.SIGTERM
 
 
+@pytest.mark.slow
 def test_a_worker_that_ignores_sigterm_is_killed(watched: Watched) -> None:
     ending = watched.run(STUBBORN, "time.sleep(1); sys.exit(5)")
     assert ending.failure is not None
@@ -168,6 +169,7 @@ def test_a_stopped_worker_is_killed_too(watched: Watched) -> None:
     assert watched.workers[0].exit_code() == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_a_worker_that_stands_still_ends_the_run_after_the_time_limit(watched: Watched) -> None:
     """Even where the others do not need it."""
     ending = watched.run(WAIT, STOPS_ITSELF, limit_seconds=0.6)
@@ -180,6 +182,7 @@ def test_a_worker_that_stands_still_ends_the_run_after_the_time_limit(watched: W
     assert watched.workers[1].exit_code() == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_a_worker_that_stands_still_is_blamed_for_what_others_wait_for(watched: Watched) -> None:
     """Though they give up before this process does."""
     in_vain = "kind='ExchangeTimeout', message='in vain', step=2, exit_code=1"
@@ -197,6 +200,7 @@ def test_a_worker_that_stands_still_is_blamed_for_what_others_wait_for(watched: 
     assert "is stopped (state T)" in ending.failure.cause
 
 
+@pytest.mark.slow
 def test_workers_that_all_stand_still_are_a_suspended_run(watched: Watched) -> None:
     ready: list[int] = []
 
@@ -230,6 +234,7 @@ def test_the_only_worker_here_is_waited_for_elsewhere(
     assert "is stopped (state T)" in ending.failure.cause
 
 
+@pytest.mark.slow
 def test_others_that_give_up_elsewhere_are_told_who_stands_still_here(
     watched: Watched, elsewhere: Elsewhere
 ) -> None:
@@ -257,6 +262,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.slow
 def test_others_hear_of_a_dying_worker_before_its_memory_is_free(watched: Watched) -> None:
     """And of the signal that killed it."""
     seen: list[object] = []
@@ -350,6 +356,7 @@ def clockwork() -> Iterator[Clockwork]:
     made.close()
 
 
+@pytest.mark.slow
 def test_stop_that_is_late_is_told_with_who_stands_still(
     watched: Watched, clockwork: Clockwork
 ) -> None:
@@ -440,6 +447,7 @@ def test_cause_here_is_told_whatever_becomes_of_others(
     assert ending.failure is not None
 
 
+@pytest.mark.slow
 def test_a_crash_is_its_own_cause_where_nobody_is_gone_elsewhere(
     watched: Watched, elsewhere: Elsewhere
 ) -> None:

@@ -124,6 +124,7 @@ METHODS = "methods --methods sync_easgd --epochs 40 --workers 2 --threads 1"
 STEP = "step --peers torch --batch 8 --threads 1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bench", "moment", "workers"),
     [

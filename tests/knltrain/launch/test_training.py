@@ -183,6 +183,7 @@ ALONE = [
 SLOW_ALONE = ("easgd", "hogwild_sgd", "downpour", "mvadownpour", "shmcaffe_h")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", by_cost(ALONE, *SLOW_ALONE, quick="seasgd"))
 def test_workers_that_come_alone_train_and_can_go_on(
     method: str, folder: Path, start_knltrain: Start

@@ -60,6 +60,7 @@ def test_leaving_kills_and_reaps(tmp_path: Path) -> None:
         os.waitpid(worker.pid, 0)
 
 
+@pytest.mark.slow
 def test_process_is_held_if_it_stands_still_in_some_looks_in_a_row(tmp_path: Path) -> None:
     """One look does not tell: its group may be letting it go."""
     with _start(tmp_path / "log", "import time; time.sleep(600)") as worker:

@@ -78,6 +78,7 @@ def test_future_that_calls_what_waits_for_a_later_operation_makes_room_for_it(qu
     put(queue).wait()
 
 
+@pytest.mark.slow
 def test_future_that_calls_what_does_not_come_back_stops_nothing(queue: Any) -> None:
     asleep, wake = threading.Event(), threading.Event()
     found = put(queue, limit=SHORT_SECONDS, do=lambda: asleep.wait(0.2)).get_future()
@@ -93,6 +94,7 @@ def test_future_that_calls_what_does_not_come_back_stops_nothing(queue: Any) -> 
     put(queue).wait()
 
 
+@pytest.mark.slow
 def test_operations_of_what_comes_back_late_are_done(queue: Any) -> None:
     hold, wake = threading.Event(), threading.Event()
     first = put(queue, lambda: hold.wait(LIMIT_SECONDS), limit=SHORT_SECONDS).get_future()

@@ -142,6 +142,7 @@ def runs(draw):
     return rule, starts, pauses, draw(st.integers(0, 14)), periods
 
 
+@pytest.mark.slow
 @settings(max_examples=100, suppress_health_check=IN_THE_FIXTURE)
 @given(drawn=runs())
 def test_workers_of_any_speeds_meet_and_end_together(team, drawn):

@@ -46,6 +46,7 @@ def vectors(size: int) -> list[np.ndarray]:
     return [*drawn, *np.zeros((2, size), np.float32)]
 
 
+@pytest.mark.slow
 @given(
     STRETCHES,
     st.sampled_from([math.inf, 1.5]),

@@ -53,6 +53,7 @@ def vectors(name: str, size: int) -> list[np.ndarray]:
     return [*drawn, np.zeros((RULES[name][0], size), np.float32)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RULES)
 @given(
     GROUPS,

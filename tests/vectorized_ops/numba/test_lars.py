@@ -43,6 +43,7 @@ def vectors(size: int) -> list[np.ndarray]:
     return [rng.standard_normal(size).astype(np.float32) for _ in range(3)]
 
 
+@pytest.mark.slow
 @given(LAYERS, st.sampled_from([math.inf, 1.5]), st.sampled_from(THREADS))
 def test_three_steps_follow_the_reference(
     layers: list[tuple[int, float, float, float, bool, tuple[float, float]]],

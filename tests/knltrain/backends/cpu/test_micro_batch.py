@@ -160,6 +160,7 @@ def test_each_network_batch_and_option_is_a_question_of_its_own() -> None:
     assert questions[-1] == questions[0]
 
 
+@pytest.mark.slow
 def test_numba_measures_and_remembers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(autotuning, "CACHE_FOLDER", tmp_path)
     found = []

@@ -45,6 +45,7 @@ def test_a_rank_alone_trains_and_times_its_steps() -> None:
         assert times["begin"] < times["end"]
 
 
+@pytest.mark.slow
 def test_a_backend_that_is_not_there_is_told() -> None:
     with _member("0", "1", "no-such-backend", "16", "4") as member:
         member.wait_ready()

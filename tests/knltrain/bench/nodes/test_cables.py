@@ -58,11 +58,13 @@ def test_a_round_trip_takes_the_latency_twice_at_least() -> None:
         assert min(round_trips(made)) < 2 * LATENCY_US / 1e6
 
 
+@pytest.mark.slow
 def test_large_messages_arrive_at_a_rate_below_that_of_the_link() -> None:
     with hosts_or_skip(2, gbits=1.0, latency_us=50.0) as made:
         assert 0 < link_gbytes_per_second(made) < 1.0 / 8
 
 
+@pytest.mark.slow
 def test_host_at_the_end_of_a_cable_can_be_cut_off() -> None:
     with hosts_or_skip(2, latency_us=50.0) as made:
         made.cut_off(1)

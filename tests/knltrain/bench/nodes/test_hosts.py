@@ -44,6 +44,7 @@ def test_hosts_reach_each_other_and_nothing_else(two: Hosts) -> None:
     assert "unreachable" in ask(two, 0, "198.51.100.1")
 
 
+@pytest.mark.slow
 def test_host_that_is_cut_off_is_not_reached(two: Hosts) -> None:
     two.cut_off(1)
     assert "Connection refused" not in ask(two, 0, two.addresses[1])

@@ -8,6 +8,7 @@ from knltrain.bench.step.peer_process import PeerError
 from ...hosts import hosts_or_skip
 
 
+@pytest.mark.slow
 def test_link_carries_at_most_what_it_was_given() -> None:
     with hosts_or_skip(2, gbits=2) as made:
         assert 0 < link_gbytes_per_second(made) < 0.26
@@ -18,6 +19,7 @@ def test_link_carries_at_most_what_it_was_given() -> None:
             link_gbytes_per_second(made, longest_seconds=2.0)
 
 
+@pytest.mark.slow
 def test_a_slow_link_is_measured_by_what_it_carries_in_a_while() -> None:
     with hosts_or_skip(2, gbits=0.02) as made:
         assert 0 < link_gbytes_per_second(made, seconds=1.0) < 1.1 * 0.02 / 8

@@ -54,6 +54,7 @@ def test_all_get_the_weights_that_the_master_moves_by_the_mean(ranks: int) -> No
         assert (update > 0) == (rank == 0)
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_a_rank_that_does_not_come_in_time_is_told() -> None:
     found = run_ranks(2, "-c", PROGRAM, "0.5", "late")

@@ -49,6 +49,7 @@ def test_unknown_implementation_is_named():
         run_ops_benchmark("lenet", 2, ("onednm",), threads=1, rounds=1)
 
 
+@pytest.mark.slow
 def test_operations_can_be_chosen_by_name_and_the_settings_are_kept(monkeypatch):
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     report = run_ops_benchmark("lenet", 2, ("onednn",), threads=1, rounds=1, kinds=("dense",))

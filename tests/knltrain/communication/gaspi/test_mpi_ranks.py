@@ -8,6 +8,7 @@ CONTRACT = "tests.knltrain.communication.gaspi.contract"
 FAULTS = "tests.knltrain.communication.gaspi.mpi_faults"
 
 
+@pytest.mark.slow
 @needs_mpi
 @pytest.mark.parametrize("environment", [{}, OVER_TCP], ids=["shared memory", "tcp"])
 @pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
@@ -23,6 +24,7 @@ def test_data_arrive_while_the_target_computes():
     assert (ended.status, ended.lines) == (0, ["arrived"]), ended.errors
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_a_target_that_lets_nothing_progress_is_named():
     ended = mpi_run(2, FAULTS, "is_stopped", environment=OVER_TCP)

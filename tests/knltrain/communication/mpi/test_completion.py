@@ -11,6 +11,7 @@ PROGRAMS = Path(__file__).with_name("programs.py")
 pytestmark = needs_mpi
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -53,6 +53,7 @@ def test_variables_of_a_launcher_whose_job_this_is_not_do_no_harm(start):
     assert ends(start(2, "launched", **foreign)) == [well(rank, 2, 2) for rank in range(2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("places", [(0, 1), (0, 0, 1), pytest.param((0, 1, 0), id="interleaved")])
 def test_ranks_on_several_hosts_are_one_job_by_tcp(start, places):
     with hosts_or_skip(2) as made:
@@ -64,6 +65,7 @@ def test_ranks_on_several_hosts_are_one_job_by_tcp(start, places):
         assert ends(processes) == expected
 
 
+@pytest.mark.slow
 def test_a_rank_that_never_comes_is_named_and_nothing_hangs(start):
     found = ends(start(4, limit_seconds=1.0, present=[0, 2]))
     for lines, status in found:

@@ -45,6 +45,7 @@ def test_a_library_is_found_in_the_files_of_its_package_and_a_broken_one_told(
         library.library.__wrapped__()
 
 
+@pytest.mark.slow
 @needs_oneccl
 def test_process_with_a_call_that_never_returned_ends_as_it_wants_to() -> None:
     code = (

@@ -105,6 +105,7 @@ def test_rank_that_leaves_is_named_at_every_wait(in_ranks: InRanks) -> None:
     assert said == ["rank 1 is gone: it has left the group"] * 2
 
 
+@pytest.mark.slow
 def test_rank_that_starts_no_sum_in_time_is_named_with_the_way_out(in_ranks: InRanks) -> None:
     given_up = threading.Event()
 

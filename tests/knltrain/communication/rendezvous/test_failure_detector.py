@@ -130,6 +130,7 @@ def test_rank_that_stands_still_is_told_to_all_others_after_the_limit(watched: W
     assert watched.heard().startswith("rank 3 is gone: its connection")
 
 
+@pytest.mark.slow
 def test_first_rank_that_stands_still_is_told_by_the_others(watched: Watched) -> None:
     watched.join()
     watched.first.show_life(60.0)
@@ -150,6 +151,7 @@ def test_rank_that_has_given_no_sign_of_life_yet_is_not_expected_to(watched: Wat
     assert watched.lost == {0: [], 2: []}
 
 
+@pytest.mark.slow
 def test_killed_rank_is_told_although_a_process_forked_of_it_lives(watched: Watched) -> None:
     watched.join()
     assert watched.process.stdin is not None

@@ -64,6 +64,7 @@ def test_a_store_that_is_gone_is_told_as_a_lost_peer():
         TorchStore(client).put("a", "1")
 
 
+@pytest.mark.slow
 def test_a_meeting_point_where_nobody_listens_is_told_as_a_lost_peer():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

@@ -74,6 +74,7 @@ def test_turns_go_round_in_the_order_of_ranks(on_segment: Any) -> None:
     Exploration(on_segment(2, program)).run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", WITH_A_DEATH.values(), ids=WITH_A_DEATH)
 def test_death_of_one_anywhere_ends_the_other_or_does_not_matter(
     on_segment: Any, program: Any

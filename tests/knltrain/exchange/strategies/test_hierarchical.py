@@ -45,6 +45,7 @@ def test_workers_of_a_group_have_the_same_bits_and_groups_do_not() -> None:
     assert not np.array_equal(found[-1, 0], found[-1, 2])
 
 
+@pytest.mark.slow
 def test_groups_come_together() -> None:
     apart = train("shmcaffe_h", 4, 60, group_size=2, communication_period=50)
     together = train("shmcaffe_h", 4, 60, group_size=2, communication_period=1)

@@ -92,6 +92,7 @@ def stress() -> Iterator[Start]:
         each.end()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "workers, rounds",
     [
@@ -112,6 +113,7 @@ def test_mistake_is_told_with_seed_and_round(stress: Start) -> None:
     assert any("AssertionError: seed 5, round 700 (" in words for words in said), said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed",
     [

@@ -68,6 +68,7 @@ def test_death_under_a_lock_is_reported_by_those_who_want_it(start: Any) -> None
     assert text.startswith("worker 1 is gone")
 
 
+@pytest.mark.slow
 def test_holder_of_a_lock_is_named_when_time_is_up(start: Any) -> None:
     peers = start("late_holder", 2, argument="1.5", center_vectors=2)
     assert peers.hear(1) == "inside"

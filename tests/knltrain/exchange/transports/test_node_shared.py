@@ -39,6 +39,7 @@ def test_killed_worker_is_reported_by_all_others(start: Any) -> None:
         assert text.startswith("worker 2 is gone")
 
 
+@pytest.mark.slow
 def test_frozen_worker_is_named_when_time_is_up(start: Any) -> None:
     peers = start("late_last", 2, argument="0.6")
     assert peers.hear(1) == "asleep"
@@ -61,6 +62,7 @@ def test_abort_by_the_parent_wakes_waiting_workers(
     assert peers.result(0)["exit_code"] == exit_code
 
 
+@pytest.mark.slow
 def test_suspension_of_the_whole_job_does_not_count_as_waiting(start: Any) -> None:
     peers = start("late_but_comes", 2, argument="8")
     assert [peers.hear(rank) for rank in (0, 1)] == ["waiting", "waiting"]

@@ -27,6 +27,7 @@ def told_by(scene: str, environment: dict[str, str] | None = None) -> dict[int, 
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "over",
     [pytest.param({}, id="shm"), pytest.param(OVER_TCP, id="tcp", marks=pytest.mark.slow)],

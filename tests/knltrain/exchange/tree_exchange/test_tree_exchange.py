@@ -288,6 +288,7 @@ def test_processes_have_the_bits_of_the_batch_update(ranks, environment):
     assert (ended.status, ended.lines) == (0, ["equal"]), ended.errors
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_a_process_that_stays_away_is_named_and_the_run_ends():
     ended = mpi_run(2, PROGRAM, "one_stays_away")

@@ -116,8 +116,8 @@ def _mnist_test() -> tuple[torch.Tensor, np.ndarray]:
     ("name", "right"),
     [
         ("lenet_iter_10000.ethereon", 9_914),
-        ("lenet_iter_10000", 9_833),
-        ("lenet_iter_5000", 9_899),
+        pytest.param("lenet_iter_10000", 9_833, marks=pytest.mark.slow),
+        pytest.param("lenet_iter_5000", 9_899, marks=pytest.mark.slow),
     ],
 )
 def test_lenets_of_real_caffe_are_as_right_as_there(name: str, right: int) -> None:

@@ -69,6 +69,7 @@ def test_call_that_takes_too_long_ends_the_waiting_for_all() -> None:
     other.close(5)
 
 
+@pytest.mark.slow
 def test_limit_counts_from_when_an_operation_begins() -> None:
     share = Share(Lane(), "one")
     works = [_put(share, lambda: time.sleep(0.2), limit=2) for _ in range(12)]

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 
+@pytest.mark.slow
 def test_messages_arrive_as_with_gloo(common: Any, differences: Any) -> None:
     assert differences(common, {"neighbours", "tags"}) == []
 

@@ -98,6 +98,7 @@ def test_processes_that_need_the_same_share_the_work(tmp_path: Path) -> None:
     assert [words[-1] for words in made] == ["0", "0"]
 
 
+@pytest.mark.slow
 def test_forks_end_with_the_process_that_they_work_for(tmp_path: Path) -> None:
     process = start(BE_KILLED, tmp_path, pause=30.0)
     assert process.stdout is not None

@@ -93,6 +93,7 @@ def compiled(answers: list[dict[str, Any]]) -> Counter[str]:
     return Counter(name for answer in answers for name, made in answer["made"] if made)
 
 
+@pytest.mark.slow
 def test_of_many_processes_one_compiles_each_kernel(start: Start) -> None:
     answers = run([start("squares,five,six") for _ in range(4)])
     assert compiled(answers) == {"squares": 1, "multiple": 2}
@@ -103,6 +104,7 @@ def test_of_many_processes_one_compiles_each_kernel(start: Start) -> None:
     assert again[0]["results"] == answers[0]["results"]
 
 
+@pytest.mark.slow
 def test_when_the_compiling_process_is_killed_one_of_the_others_compiles(start: Start) -> None:
     hanging, *others = (start("slow", how) for how in ("hang", "", ""))
     assert hanging.says() == "ready"
@@ -117,6 +119,7 @@ def test_when_the_compiling_process_is_killed_one_of_the_others_compiles(start: 
     assert compiled(answers) == {"slow": 1}
 
 
+@pytest.mark.slow
 def test_when_a_compilation_fails_others_do_not_wait_for_it(start: Start) -> None:
     failing = start("slow,slow", "fail")
     other = start("slow")

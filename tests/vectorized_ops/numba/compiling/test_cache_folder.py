@@ -129,6 +129,7 @@ def test_a_failed_write_leaves_nothing(
     assert names(folder) == []
 
 
+@pytest.mark.slow
 def test_one_process_has_the_lock_until_it_lets_go(folder: CacheFolder) -> None:
     with owner(folder, "a") as process:
         assert not folder.lock("a")

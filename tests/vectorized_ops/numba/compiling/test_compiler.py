@@ -177,6 +177,7 @@ def check_instructions(processor: str, assembly: str, registers: int = 24) -> No
         assert not re.search(r"%xmm(1[6-9]|2\d|3[01])|%k\d", assembly)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processor", ["knl", pytest.param("haswell", marks=pytest.mark.slow)])
 def test_products_for_another_processor_use_its_registers_and_are_right(
     processor: str, tmp_path: Path

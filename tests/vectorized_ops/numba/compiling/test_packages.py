@@ -90,6 +90,7 @@ def test_packaged_kernels_are_used_and_need_no_cache(package: Path, tmp_path: Pa
     assert made == ["transpose_rows_tile:1", "_add:1"]
 
 
+@pytest.mark.slow
 def test_an_installed_package_is_found(package: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     shutil.copytree(package, site / "knltrain_kernels")

@@ -90,6 +90,7 @@ def test_as_many_threads_take_part_as_numba_was_allowed() -> None:
         assert sorted(ids) == list(range(threads))
 
 
+@pytest.mark.slow
 def test_python_goes_on_while_a_loop_runs() -> None:
     @parallel_kernel
     def work(sums: Any, rounds: int) -> None:

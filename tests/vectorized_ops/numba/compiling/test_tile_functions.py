@@ -85,6 +85,7 @@ def test_a_function_is_made_once_and_its_constants_are_told() -> None:
     assert [one for one in JOURNAL.made if one.name == "multiples_tile"][: len(made)] == made
 
 
+@pytest.mark.slow
 def test_another_process_loads_what_one_has_made(tmp_path: Path) -> None:
     said = [
         subprocess.run(

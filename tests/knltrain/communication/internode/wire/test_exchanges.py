@@ -148,6 +148,7 @@ class KeepsWhatIsLeft(SynchronousRule):
     contribute = absorb = follow = synchronise = lambda *_: None  # type: ignore[assignment]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("nodes", "of_node"), PLACES)
 def test_locals_come_together_however_few_values_are_sent(nodes: int, of_node: int) -> None:
     """Where pulls are kept for later, they overshoot, and never come to rest."""
