@@ -61,6 +61,9 @@ SHARED_MEMORY = Path("/dev/shm")
 SEGMENTS = ("/dev/shm/#", "/memfd:knltrain")
 """How the names of files without a name begin that are shared memory of ours."""
 
+_held: list[set[str]] = []
+"""What the last look at this process's memory found; empty after a fixture that lives on began."""
+
 IN_SHARED_MEMORY = f"files in {SHARED_MEMORY}"
 HUGE_PAGE_POOLS = Path("/sys/kernel/mm/hugepages")
 
@@ -152,17 +155,24 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(100_000)
 
 
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> None:
+    """What a fixture of many tests maps is not left behind by the next of them."""
+    if fixturedef.scope != "function":
+        _held.clear()
+
+
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test after which there is a process, a file in /dev/shm or a segment that it made."""
-    processes, files, segments = _children(), _files(), _mapped_segments()
+    processes, files = _children(), _files()
+    segments = _held[0] if _held else _mapped_segments()
     yield
     (request.node.funcargs or {}).clear()  # which live longer than the test
     left = _left_after_a_while(
         {
             "processes": lambda: _living_children(processes),
             IN_SHARED_MEMORY: lambda: _own_files(_files() - files),
-            "shared memory of this process": lambda: _mapped_segments() - segments,
+            "shared memory of this process": lambda: _segments_now() - segments,
         }
     )
     for process in left.get("processes", ()):
@@ -252,6 +262,12 @@ def _open_files(pid: int) -> set[str]:
         for line in Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines():
             paths.update(line.split(maxsplit=5)[5:])
     return paths
+
+
+def _segments_now() -> set[str]:
+    """Those of `_mapped_segments`, which the next test need not look for again."""
+    _held[:] = [_mapped_segments()]
+    return _held[0]
 
 
 def _mapped_segments() -> set[str]:

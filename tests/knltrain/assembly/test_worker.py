@@ -32,14 +32,17 @@ OF_ONE = [name for name, facts in METHODS.items() if "group_size" not in facts.r
 EACH_KIND = {"sync_easgd3", "easgd", "mdownpour", "slowmo", "streaming_diloco", "layerwise_sgd"}
 """A method of each way to exchange: these are tried always, the others by the slow tests."""
 
+TWO_KINDS = {"sgd", "adam"}
+"""Optimizers that are tried always, with one vector of their own or two."""
 
-def by(methods):
-    """A test for each of these methods."""
+
+def by(word, choices, always):
+    """A test for each of these choices."""
     return pytest.mark.parametrize(
-        "method",
+        word,
         [
-            pytest.param(method, marks=() if method in EACH_KIND else pytest.mark.slow)
-            for method in methods
+            pytest.param(choice, marks=() if choice in always else pytest.mark.slow)
+            for choice in choices
         ],
     )
 
@@ -81,7 +84,7 @@ def test_learning_rate_follows_the_policy(config, make_worker, tmp_path):
         assert worker.learning_rate(4) == pytest.approx(0.01 * 1.4**-0.75)
 
 
-@by(OF_ONE)
+@by("method", OF_ONE, EACH_KIND)
 def test_same_seed_gives_the_same_bits(config, run, tmp_path, method):
     chosen = config(exchange__method=method, train__steps=3, evaluation__every_epochs=0.0)
     results = []
@@ -92,7 +95,7 @@ def test_same_seed_gives_the_same_bits(config, run, tmp_path, method):
         np.testing.assert_array_equal(first, second)
 
 
-@by(OF_ONE)
+@by("method", OF_ONE, EACH_KIND)
 def test_resumed_run_ends_with_the_bits_of_one_that_never_stopped(config, run, tmp_path, method):
     chosen = config(exchange__method=method, checkpoint__every_epochs=1.0, checkpoint__keep=9)
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
@@ -137,7 +140,7 @@ def frozen_and_trained(config, run, folder, **changes):
     return max(each[:size].max() for each in moved), min(each[size:].max() for each in moved)
 
 
-@by(OF_ONE)
+@by("method", OF_ONE, EACH_KIND)
 def test_no_exchange_moves_frozen_layers(config, run, tmp_path, method):
     facts, options = METHODS[method], {}
     if "communication_period" in facts.exchange:
@@ -149,7 +152,7 @@ def test_no_exchange_moves_frozen_layers(config, run, tmp_path, method):
     assert trained > 0
 
 
-@by([name for name in OF_ONE if name != "caffegpi"])
+@by("method", [name for name in OF_ONE if name != "caffegpi"], EACH_KIND)
 def test_every_method_takes_another_optimizer(config, run, tmp_path, method):
     chosen = {"train__steps": 1, "evaluation__every_epochs": 0.0, "optimizer__weight_decay": 0.0}
     found = []
@@ -165,7 +168,7 @@ def test_every_method_takes_another_optimizer(config, run, tmp_path, method):
     assert all(0.007 < each < 0.021 for each in found)
 
 
-@pytest.mark.parametrize("name", names.OPTIMIZERS)
+@by("name", names.OPTIMIZERS, TWO_KINDS)
 def test_no_optimizer_moves_frozen_layers(config, run, tmp_path, name):
     frozen, trained = frozen_and_trained(
         config,
@@ -204,7 +207,7 @@ def test_steps_of_several_batches_resume_to_the_bits_of_a_run_that_never_stopped
     assert [each["epoch"] for each in records if each["kind"] == "train"][-1] == 2
 
 
-@pytest.mark.parametrize("name", names.OPTIMIZERS)
+@by("name", names.OPTIMIZERS, TWO_KINDS)
 def test_resumed_optimizer_takes_the_steps_of_one_that_never_stopped(
     config, make_worker, tmp_path, name
 ):

@@ -36,12 +36,14 @@ class AddsUp(OnBox):
             assert self.content().tolist() == filled(1 + 2).tolist(), "lost"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deaths", [0, 1])
 def test_accumulates_of_two_processes_add_up(on_box: Any, deaths: int) -> None:
     scenario = on_box([accumulates(1), accumulates(2)], buffers=3, kind=AddsUp)
     assert Exploration(scenario, deaths).run().ends >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "programs, buffers, allowed",
     [

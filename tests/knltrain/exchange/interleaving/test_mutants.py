@@ -186,6 +186,7 @@ FOR_EVER = "wait for ever"
 NO_REASON = "ended with PeerLost"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mutate, program, deaths, found",
     [
@@ -224,6 +225,7 @@ def test_mistake_in_a_segment_is_found(
         Exploration(scenario, deaths).run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mutate, program, result",
     [
@@ -249,6 +251,7 @@ def test_mistake_shows_in_the_results_too(
     assert "while worker" not in str(found.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mutate, programs, locks_of_dead, found",
     [

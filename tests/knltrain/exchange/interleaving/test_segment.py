@@ -83,6 +83,7 @@ def test_death_of_one_anywhere_ends_the_other_or_does_not_matter(
     assert found.ends >= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", OF_THREE.values(), ids=OF_THREE)
 def test_three_workers_of_which_one_is_held_up(on_segment: Any, program: Any) -> None:
     assert Exploration(on_segment(3, program), preemptions=1).run().ends >= 1

@@ -100,6 +100,7 @@ def test_an_installed_package_is_found(package: Path, tmp_path: Path) -> None:
     assert (made, told) == (["transpose_rows_tile:0", "_add:0"], "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
