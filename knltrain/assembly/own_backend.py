@@ -35,11 +35,11 @@ def with_own_backend(config: RunConfig, rank: int, host: str | None = None) -> R
     return config.model_copy(update={"backend": own})
 
 
-def check_devices(config: RunConfig) -> None:
-    """Refuse, before a worker is started, devices that this computer has not: ConfigError.
+def check_devices(config: RunConfig) -> list[str]:
+    """Refuse, before a worker is started, devices that this computer has not; return notes.
 
-    Where backends differ on several computers each worker looks for its own. ConfigError for ranks
-    that no worker has.
+    Where backends differ on several computers each worker looks for its own. ConfigError, also for
+    ranks that no worker has.
     """
     for number, some in enumerate(config.backend.workers):
         beyond = [rank for rank in parse_cpulist(some.ranks or "") if rank >= config.total_workers]
@@ -48,21 +48,29 @@ def check_devices(config: RunConfig) -> None:
                 f"backend.workers[{number}].ranks = '{some.ranks}': there is no rank {beyond[0]}; "
                 f"expected 0 to {config.total_workers - 1}"
             )
-    if config.total_nodes == 1 or not config.backend.workers:
-        for rank in range(int(config.workers)):
-            with_own_backend(config, rank)
-
-
-def unmet_hosts(config: RunConfig) -> list[str]:
-    """Warn of tables for computers that are not the only one of this run."""
-    if config.total_nodes > 1:
+    if config.total_nodes > 1 and config.backend.workers:
         return []
+    own = [with_own_backend(config, rank).backend for rank in range(int(config.workers))]
+    return [*_unmet_hosts(config), *_unmet_precision(own)]
+
+
+def _unmet_hosts(config: RunConfig) -> list[str]:
+    """Warn of tables for computers that are not the only one of this run."""
     here = platform.node()
     return [
         f"backend.workers[{number}].hosts = '{each.hosts}': this computer is '{here}', so that no "
         "worker has this backend"
         for number, each in enumerate(config.backend.workers)
         if each.hosts is not None and not fnmatchcase(here, each.hosts)
+    ]
+
+
+def _unmet_precision(own: list[BackendConfig]) -> list[str]:
+    """Warn of a precision that devices, found by "auto", have not."""
+    others = {each.device for each in own if each.precision == "tf32" and each.device[:4] != "cuda"}
+    return [
+        f"backend.precision = 'tf32' is of NVIDIA GPUs: on the device '{device}' all is float32"
+        for device in sorted(others)
     ]
 
 

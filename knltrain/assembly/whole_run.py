@@ -102,10 +102,9 @@ def _checked_unequal(config: RunConfig, method: Method) -> list[str]:
     """Refuse devices and shares of a batch that cannot be; return what to know of the others."""
     notes = []
     if not config.backend.is_plain:
-        from knltrain.assembly.own_backend import check_devices, unmet_hosts
+        from knltrain.assembly.own_backend import check_devices
 
-        check_devices(config)
-        notes = unmet_hosts(config)
+        notes = check_devices(config)
     if not config.balance.is_equal:
         from knltrain.assembly.balancing import check_balance
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from knltrain.assembly import check_names, check_run
-from knltrain.assembly.own_backend import check_devices, unmet_hosts, with_own_backend
+from knltrain.assembly.own_backend import check_devices, with_own_backend
 from knltrain.errors import ConfigError
 
 
@@ -55,10 +55,26 @@ def test_computers_are_named_by_patterns(config):
 def test_patterns_that_name_no_computer_are_told(config):
     named = [{"hosts": "gpu*", "name": "torch"}, {"hosts": platform.node(), "name": "torch"}]
     chosen = config(workers=1, backend={"name": "cpu", "workers": named})
-    (note,) = unmet_hosts(chosen)
+    (note,) = check_devices(chosen)
     assert note.startswith("backend.workers[0].hosts = 'gpu*': this computer is '")
-    assert unmet_hosts(chosen.model_copy(update={"nodes": 2})) == []
+    assert check_devices(chosen.model_copy(update={"nodes": 2})) == []
     assert note in check_run(chosen).notes
+
+
+@pytest.mark.parametrize("some", [{}, {"ranks": "1"}])
+def test_a_precision_that_the_device_found_has_not_is_told(config, monkeypatch, some):
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: None)
+    asked = {"name": "torch", "device": "auto", "precision": "tf32"}
+    backend = {"name": "cpu", "workers": [{**some, **asked}]} if some else asked
+    chosen = config(workers=2, backend=backend)
+    expected = "backend.precision = 'tf32' is of NVIDIA GPUs: on the device 'cpu' all is float32"
+    assert check_devices(chosen) == [expected]
+    assert expected in check_run(chosen).notes
+
+
+def test_a_precision_that_the_device_found_has_is_not(config, two_gpus):
+    backend = {"name": "torch", "device": "cuda", "precision": "tf32"}
+    assert check_devices(config(workers=2, backend=backend)) == []
 
 
 def test_each_worker_of_a_computer_gets_the_next_device(config, two_gpus):
