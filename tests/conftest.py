@@ -42,8 +42,11 @@ SIDE_BY_SIDE = "PYTEST_XDIST_WORKER" in os.environ
 STARTED_ONCE = ("tests/in_slurm", "tests/knltrain/torch_distributed")
 """Folders whose fixtures start daemons or groups of processes, once for a session."""
 
-EACH_BY_ITSELF = "tests/knltrain/interchange/test_zoo.py"
-"""A file whose tests share nothing and take minutes together."""
+EACH_BY_ITSELF = (
+    "tests/knltrain/interchange/test_zoo.py",
+    "tests/knltrain/torch_distributed/test_generic_suite.py",
+)
+"""Files whose tests share nothing and take minutes."""
 
 LONGEST_SECONDS = 3600
 """Explorations of every order of some steps take minutes, a quarter of an hour on slow cores."""
@@ -76,7 +79,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types.
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            if file == EACH_BY_ITSELF:
+            if file in EACH_BY_ITSELF:
                 return nodeid
             return next((it for it in STARTED_ONCE if file.startswith(it)), file)
 
