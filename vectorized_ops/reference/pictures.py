@@ -68,7 +68,7 @@ class PicturePass:
         return part[:, ::-1] if plan.flipped[i] else part
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=32)
 def interpolation(
     size: int, begin: float, length: float, count: int
 ) -> tuple[tuple[int, FloatArray], ...]:

@@ -216,9 +216,8 @@ def test_data_in_the_memories_of_both_hosts_train_to_the_same_bits(
 @pytest.mark.long
 def test_a_run_goes_on_with_fewer_hosts_to_the_same_bits(made: Hosts, folder: Path) -> None:
     """The one that is left reads the part of the other, too."""
-    more = ("data.memory=distributed", "backend.threads=1")
-    settings = (word for key in more for word in ("--set", key))
-    given = words(*by("gloo", "sync_sgd"), *ONE_EACH, *LEARNS, *settings)
+    alike = ("--set", "data.memory=distributed", "--set", "backend.threads=1")
+    given = words(*by("gloo", "sync_sgd"), *ONE_EACH, *LEARNS, *alike)
     done(made, folder, *given)
     shutil.copytree(folder / "runs/run", folder / "runs/fewer")
     more = ("--set", "train.epochs=2")

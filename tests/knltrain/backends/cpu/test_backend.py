@@ -315,11 +315,10 @@ def test_step_of_numba_allocates_no_array(network: Network, micro_batch: int) ->
     assert batch.images_nhwc.nbytes > 20000
     tracemalloc.start()
     try:
-        peaks = [peak_of_a_step() for _ in range(12)][2:]
+        peaks = [peak_of_a_step() for _ in range(60)][2:]  # Python takes less and less
     finally:
         tracemalloc.stop()
-    # Bytes: views on arrays, and what calls of kernels take, up to 9,000. Images have 23,000.
-    assert min(peaks) < 12288
+    assert min(peaks) < 8192  # bytes: views on arrays, and what a call of a kernel takes
 
 
 @MICRO_BATCHES
