@@ -5,52 +5,68 @@ Their random initial values depend on the seed alone, not on the machine.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeAlias
+
 import numpy as np
 import numpy.typing as npt
 
+from affinity.process.binding import allowed_cpus
 from knltrain.errors import NetworkError
 from knltrain.network.layers import Initial
 from knltrain.network.network import Network
 from knltrain.vectors import FloatArray, aligned_zeros
 
-MANTISSA_BITS = 24  # of a float32: 24 random bits make a uniform number without rounding
-CHUNK = 1 << 20
-"""Values made at a time, so that a layer of 100 million takes no gigabytes of scratch memory.
+Words: TypeAlias = npt.NDArray[np.uint64]
+
+MANTISSA_BITS: Final = 24  # of a float32: 24 random bits make a uniform number without rounding
+CHUNK = 1 << 16
+"""Values that a thread makes at a time: few enough for its caches.
 
 It is even, as normal values are made in pairs, so the values do not depend on it.
 """
 
+_BLOCK: Final = 4  # words, by which Philox counts
 
-def draw(initial: Initial, stream: np.random.Philox, out: FloatArray) -> None:
-    """Fill `out` (n,) float32 from raw Philox numbers, which NumPy keeps stable for ever."""
+
+def words_taken(initial: Initial, size: int) -> int:
+    """Random words behind so many values."""
+    return {"constant": 0, "uniform": size, "normal": size + size % 2}[initial.kind]
+
+
+def draw(initial: Initial, seed: int, begin: int, out: FloatArray) -> None:
+    """Fill `out` (n,) float32 from raw Philox numbers, which NumPy keeps stable for ever.
+
+    It takes the seed's words from number `begin` on.
+    """
     if initial.kind == "constant":
         out.fill(initial.size)
         return
-    values = _uniform if initial.kind == "uniform" else _normal
-    for start in range(0, out.size, CHUNK):
-        part = out[start : start + CHUNK]
-        part[...] = values(stream, part.size, initial.size)
+    stream = np.random.Philox(seed).advance(begin // _BLOCK)
+    words = stream.random_raw(begin % _BLOCK + words_taken(initial, out.size))[begin % _BLOCK :]
+    (_uniform if initial.kind == "uniform" else _normal)(words, initial.size, out)
 
 
-def _uniform(stream: np.random.Philox, size: int, bound: float) -> FloatArray:
+def _uniform(words: Words, bound: float, out: FloatArray) -> None:
     """Uniform in ±bound."""
-    words = stream.random_raw(size) >> np.uint64(64 - MANTISSA_BITS)
-    unit = words.astype(np.float32) * np.float32(2.0**-MANTISSA_BITS)
-    out: FloatArray = (unit - np.float32(0.5)) * np.float32(2 * bound)
-    return out
+    words >>= np.uint64(64 - MANTISSA_BITS)
+    np.multiply(words.astype(np.float32), np.float32(2.0**-MANTISSA_BITS), out=out)
+    out -= np.float32(0.5)
+    out *= np.float32(2 * bound)
 
 
-def _normal(stream: np.random.Philox, size: int, deviation: float) -> npt.NDArray[np.float64]:
+def _normal(words: Words, deviation: float, out: FloatArray) -> None:
     """Normal with mean 0: two values from two random numbers (Box and Muller, 1958).
 
     Computed in float64: its logarithm, sine and cosine differ between machines only far behind the
     last bit of the float32 result.
     """
-    words = stream.random_raw(size + size % 2) >> np.uint64(11)
+    words >>= np.uint64(11)
     first, second = (words * 2.0**-53).reshape(-1, 2).T  # in [0, 1)
     radius = deviation * np.sqrt(-2 * np.log1p(-first))
     angle = 2 * np.pi * second
-    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).reshape(-1)[:size]
+    out[::2] = radius * np.cos(angle)
+    out[1::2] = (radius * np.sin(angle))[: out.size // 2]
 
 
 class ParameterVector:
@@ -77,10 +93,16 @@ class ParameterVector:
 
         The values depend on the seed alone, uniform ones to the last bit.
         """
-        stream = np.random.Philox(seed)
         self.packed.fill(0)
+        begin, draws = 0, []
         for spec in self.network.parameters:
-            draw(spec.initial, stream, self.packed[spec.offset : spec.offset + spec.size])
+            values = self.packed[spec.offset : spec.offset + spec.size]
+            for start in range(0, spec.size, CHUNK):
+                draws.append((spec.initial, seed, begin, values[start : start + CHUNK]))
+                begin += words_taken(spec.initial, draws[-1][-1].size)
+        with ThreadPoolExecutor(len(allowed_cpus())) as threads:
+            for _ in threads.map(draw, *zip(*draws, strict=True)):
+                pass
 
 
 def _check_buffer(network: Network, buffer: FloatArray) -> None:

@@ -48,7 +48,7 @@ class CpuBackend(Backend):
         check_micro_batch(network, batch, micro_batch)
         self._network, self._batch, self._threads = network, batch, threads
         self._gaps, self._frozen = _gaps(network), _without_gradient(network)
-        self._views = ViewCache(self._named)
+        self._views, self._prepared = ViewCache(self._named), False
         try:
             self._operations = operations(implementation, winograd)
             self._operations.use_threads(threads)
@@ -77,12 +77,18 @@ class CpuBackend(Backend):
         return self._passes.loss_and_gradient(batch, views[0], gradient, views[1], ready)
 
     def rehearse(self, batch: Batch, parameters: FloatArray, gradient: FloatArray) -> None:
-        """Load or compile the kernels, without a step where that can be done."""
+        """Load or compile the kernels, without a step where that can be done.
+
+        Other vectors than the first ones need views alone.
+        """
         step = partial(self.loss_and_gradient, batch, parameters, gradient)
         if self._operations.prepare is None:
             step()
+        elif self._prepared:
+            self._views.of(parameters), self._views.of(gradient)
         else:
             self._operations.prepare(step)
+            self._prepared = True
 
     def evaluate(
         self, batch: Batch, parameters: FloatArray, logits: FloatArray | None = None

@@ -13,22 +13,30 @@ from knltrain.errors import NetworkError
 from knltrain.network import parameters as vectors
 from knltrain.network.layers import BatchNormalisation, Convolution, Dense, Initial
 from knltrain.network.network import Network
-from knltrain.network.parameters import ParameterVector, draw
+from knltrain.network.parameters import ParameterVector, draw, words_taken
 from knltrain.network.zoo.lenet import lenet
 from knltrain.vectors import aligned_zeros
 
 
 def _drawn(initial: Initial, size: int, seed: int = 1) -> np.ndarray:
     out = np.full(size, 9, np.float32)
-    draw(initial, np.random.Philox(seed), out)
+    draw(initial, seed, 0, out)
     return out
 
 
 def test_constant_takes_nothing_from_the_stream() -> None:
-    stream, out = np.random.Philox(1), np.zeros(3, np.float32)
-    draw(Initial("constant", 0.5), stream, out)
-    assert out.tolist() == [0.5, 0.5, 0.5]
-    assert stream.random_raw() == np.random.Philox(1).random_raw()
+    assert _drawn(Initial("constant", 0.5), 3).tolist() == [0.5, 0.5, 0.5]
+    assert words_taken(Initial("constant", 0.5), 3) == 0
+
+
+@pytest.mark.parametrize("begin", range(0, 12, 2))
+@pytest.mark.parametrize("kind", ["uniform", "normal"])
+def test_values_can_be_drawn_from_anywhere_in_the_stream(
+    kind: Literal["uniform", "normal"], begin: int
+) -> None:
+    whole, rest = _drawn(Initial(kind, 1.0), 99), np.empty(99 - begin, np.float32)
+    draw(Initial(kind, 1.0), 1, begin, rest)
+    np.testing.assert_array_equal(rest, whole[begin:])
 
 
 def test_uniform_values_fill_their_range_evenly() -> None:
@@ -68,13 +76,19 @@ def test_normal_values_are_box_and_muller_s_of_the_seed_s_words() -> None:
     np.testing.assert_allclose(_drawn(Initial("normal", 3.0), 5), expected[:5], rtol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["uniform", "normal"])
 def test_values_do_not_depend_on_how_many_are_made_at_a_time(
-    monkeypatch: pytest.MonkeyPatch, kind: Literal["uniform", "normal"]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    whole = _drawn(Initial(kind, 1.0), 999)
-    monkeypatch.setattr(vectors, "CHUNK", 64)
-    np.testing.assert_allclose(_drawn(Initial(kind, 1.0), 999), whole, rtol=1e-6)
+    layers = (
+        Convolution("conv", 3, 3, initialiser="msra"),
+        Dense("dense", 50, initialiser="gaussian:0.01"),
+        Dense("last", 7),
+    )
+    whole, parts = (ParameterVector(Network("mixed", (5, 5, 3), layers)) for _ in range(2))
+    whole.initialise(seed=1)
+    monkeypatch.setattr(vectors, "CHUNK", 6)
+    parts.initialise(seed=1)
+    np.testing.assert_allclose(parts.packed, whole.packed, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["uniform", "normal"])
