@@ -99,6 +99,25 @@ class NumaNode:
 
 
 @dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU, by its address on the PCI bus: "0000:3b:00.0".
+
+    `uuid` is the driver's name for it, which no other device has ("" where no driver tells it).
+    `numa_node` is the node whose cores are next to it, None where nothing tells; `cpus` are those
+    cores' hardware threads. The link's rate is that of its fastest mode, in GB/s and one direction.
+    """
+
+    address: str
+    vendor: str
+    model: str
+    uuid: str
+    numa_node: int | None
+    cpus: tuple[int, ...]
+    evidence: str
+    link_gb_per_second: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Modes:
     """Firmware modes of cores and memories, by the vendor's names, with evidence.
 
@@ -132,6 +151,7 @@ class Topology:
     modes: Modes | None = None
     offline_cpus: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
 
     @cached_property
     def cpus(self) -> tuple[int, ...]:

@@ -1,33 +1,37 @@
-"""Groups cores with their local memories; both text and pictures are built from these groups."""
+"""Groups cores with their local memories and GPUs, for text and pictures."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from affinity.topology import Core, NumaNode, Topology
+from affinity.topology import Core, Gpu, NumaNode, Topology
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The cores of one NUMA node in one package, and the memories that are theirs alone."""
+    """The cores of one NUMA node in one package, the memories that are theirs alone, and GPUs."""
 
     package: int
     node: int
     cores: tuple[Core, ...]
     memories: tuple[NumaNode, ...]
+    gpus: tuple[Gpu, ...] = ()
 
 
 def homes(topology: Topology) -> tuple[Home, ...]:
-    """All homes by package and node; a memory of cores in two packages is at home in the first."""
+    """All homes by package and node; what is next to cores in two packages is in the first."""
     cores: dict[tuple[int, int], list[Core]] = {}
     for core in topology.cores:
         cores.setdefault((core.package, core.numa_node), []).append(core)
     found: list[Home] = []
     shown: set[int] = set()
     for package, node in sorted(cores):
-        memories = [] if node in shown else _own_memories(topology, node)
+        first = node not in shown
         shown.add(node)
-        found.append(Home(package, node, tuple(cores[package, node]), tuple(memories)))
+        memories = _own_memories(topology, node) if first else []
+        gpus = [gpu for gpu in topology.gpus if gpu.numa_node == node] if first else []
+        own = tuple(cores[package, node])
+        found.append(Home(package, node, own, tuple(memories), tuple(gpus)))
     return tuple(found)
 
 

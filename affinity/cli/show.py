@@ -11,7 +11,7 @@ from affinity.cpulist import format_cpulist
 from affinity.numbers import format_bytes
 from affinity.placement.wording import counted, listed
 from affinity.process.allowed import AllowedResources
-from affinity.topology import Core, NumaNode, Topology
+from affinity.topology import Core, Gpu, NumaNode, Topology
 
 
 def show_machine(topology: Topology, allowed: AllowedResources | None = None) -> str:
@@ -22,6 +22,7 @@ def show_machine(topology: Topology, allowed: AllowedResources | None = None) ->
             machine_tree(topology),
             section("Set up as", _modes(topology)),
             section("Known by", _evidence(topology)),
+            section("GPUs", _gpus(topology)),
             section("Distances, as the firmware gives them", _distances(topology)),
             section("This process may use", allowed_lines(topology, allowed)),
             section("To note", bullets(topology.notes)),
@@ -114,6 +115,18 @@ def _evidence(topology: Topology) -> list[str]:
             source = _of_any(node, node.performance_source)
             told.append((node.id, f"bandwidth and latency: {source}"))
     return told_of("node", told)
+
+
+def _gpus(topology: Topology) -> list[str]:
+    rows = [
+        [gpu.address, gpu.uuid or "UUID not told", _where(gpu), gpu.evidence]
+        for gpu in topology.gpus
+    ]
+    return columns(rows)
+
+
+def _where(gpu: Gpu) -> str:
+    return "at no node" if gpu.numa_node is None else f"at node {gpu.numa_node}"
 
 
 def _of_any(node: NumaNode, evidence: str) -> str:

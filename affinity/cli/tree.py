@@ -1,11 +1,11 @@
-"""A machine as a tree: packages, their NUMA nodes, and the memories of each node's cores."""
+"""A machine as a tree: packages, their NUMA nodes, and the memories and GPUs of each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Literal
+from itertools import chain, groupby, repeat
+from typing import Final, Literal
 
 from affinity.cli.homes import Home, homes, shared_memories
 from affinity.cli.layout import columns
@@ -13,7 +13,10 @@ from affinity.cli.phrases import format_rate, kind_word
 from affinity.cpulist import format_cpulist
 from affinity.numbers import format_bytes
 from affinity.placement.wording import counted
-from affinity.topology import NumaNode, Topology
+from affinity.topology import Gpu, NumaNode, Topology
+
+_COLUMNS: Final = (("title", ()), ("cores", ()), ("memory", (2, 3, 4, 5)), ("gpu", (2,)))
+"""The sorts of lines, and which of their cells stand on the right of their columns."""
 
 _INDEXING = {"direct": " (direct-mapped)", "indexed": " (complex indexing)"}
 
@@ -33,7 +36,7 @@ def machine_tree(topology: Topology) -> str:
 class _Line:
     """One line of the tree; the cells of all lines of one `sort` line up."""
 
-    sort: Literal["title", "cores", "memory"]
+    sort: Literal["title", "cores", "memory", "gpu"]
     cells: tuple[str, ...]
 
 
@@ -41,19 +44,41 @@ def _branch(topology: Topology, home: Home, last: bool) -> Iterator[_Line]:
     cpus = format_cpulist(cpu for core in home.cores for cpu in core.cpus)
     stem, trunk = ("└─ ", "   ") if last else ("├─ ", "│  ")
     yield _Line("cores", (f"{stem}node {home.node}", count_cores(topology, home), f"cpus {cpus}"))
-    for memory in home.memories:
-        fork = "└─ " if memory is home.memories[-1] else "├─ "
-        yield _Line("memory", _memory_cells(topology, trunk + fork, memory, _extras(memory)))
+    memories = ((memory, _extras(memory)) for memory in home.memories)
+    yield from _leaves(topology, trunk, list(memories), home.gpus)
 
 
 def _shared_branch(topology: Topology) -> Iterator[_Line]:
-    memories = shared_memories(topology)
-    if memories:
+    memories = [
+        (
+            memory,
+            [
+                f"near nodes {format_cpulist(memory.near)}" if memory.near else "near no cores",
+                *_extras(memory),
+            ],
+        )
+        for memory in shared_memories(topology)
+    ]
+    gpus = [gpu for gpu in topology.gpus if gpu.numa_node is None]
+    if memories or gpus:
         yield _Line("title", ("not of one node alone",))
-    for memory in memories:
-        fork = "└─ " if memory is memories[-1] else "├─ "
-        near = f"near nodes {format_cpulist(memory.near)}" if memory.near else "near no cores"
-        yield _Line("memory", _memory_cells(topology, fork, memory, [near, *_extras(memory)]))
+    yield from _leaves(topology, "", memories, gpus)
+
+
+def _leaves(
+    topology: Topology,
+    trunk: str,
+    memories: Sequence[tuple[NumaNode, list[str]]],
+    gpus: Sequence[Gpu],
+) -> Iterator[_Line]:
+    """Memories, each with what more is to say of it, then GPUs."""
+    forks = chain(repeat("├─ ", len(memories) + len(gpus) - 1), ["└─ "])
+    for (memory, extras), fork in zip(memories, forks, strict=False):
+        yield _Line("memory", _memory_cells(topology, trunk + fork, memory, extras))
+    for gpu, fork in zip(gpus, forks, strict=False):
+        rate = gpu.link_gb_per_second
+        link = "" if rate is None else f"link {format_rate(round(rate * 1000))}"
+        yield _Line("gpu", (f"{trunk}{fork}GPU {gpu.address}", gpu.model, link))
 
 
 def count_cores(topology: Topology, home: Home) -> str:
@@ -100,7 +125,7 @@ def _extras(node: NumaNode) -> list[str]:
 
 def _aligned(lines: Sequence[_Line]) -> list[str]:
     texts: dict[int, str] = {}
-    for sort, right in (("title", ()), ("cores", ()), ("memory", (2, 3, 4, 5))):
+    for sort, right in _COLUMNS:
         chosen = {number: line.cells for number, line in enumerate(lines) if line.sort == sort}
         if chosen:
             texts.update(zip(chosen, columns(list(chosen.values()), right), strict=True))

@@ -94,6 +94,20 @@ class KnightsFirmware:
 
 
 @dataclass(slots=True)
+class GpuFacts:
+    """What is known of a GPU: see `Gpu`. `told_node` and `cpus` are what `source` says of it."""
+
+    address: str
+    vendor: str
+    model: str
+    uuid: str = ""
+    told_node: int | None = None
+    cpus: tuple[int, ...] = ()
+    source: str = ""
+    link_gb_per_second: float | None = None
+
+
+@dataclass(slots=True)
 class Description:
     """All that a source tells of a machine. `distances[i, j]` by node ids, as the firmware says.
 
@@ -110,6 +124,7 @@ class Description:
     sources: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     installed: tuple[str, ...] = ()
+    gpus: list[GpuFacts] = field(default_factory=list)
 
 
 HBM_RATIO = 2.0

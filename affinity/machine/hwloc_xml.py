@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from affinity.cpulist import format_cpulist
 from affinity.machine.description import Description, KnightsFirmware, Processor, ThreadPlace
+from affinity.machine.hwloc_devices import gpus
 from affinity.machine.hwloc_memory import describe_memory
 from affinity.machine.hwloc_objects import HwlocObject, all_members, members, read_objects
 from affinity.machine.processors import arm_part
@@ -50,6 +51,7 @@ def describe_hwloc(topology: XmlElement, source: str) -> Description:
         knights=_knights(topology, objects),
         offline_cpus=_offline_cpus(machine),
         sources=[source],
+        gpus=list(gpus(objects)),
     )
     describe_memory(topology, objects, description)
     description.notes += _notes(machine, description)

@@ -9,6 +9,7 @@ from affinity import terms
 from affinity.cpulist import format_cpulist
 from affinity.errors import TopologyError
 from affinity.machine.description import Description, Kind, NodeFacts, Processor, ThreadPlace
+from affinity.machine.gpus import conclude_gpus
 from affinity.machine.locality import (
     Locality,
     homes_of_cpus,
@@ -59,6 +60,7 @@ def conclude(description: Description, hbm: Sequence[HbmWord] = ()) -> Topology:
         modes=modes,
         offline_cpus=description.offline_cpus,
         notes=_notes(description, kinds, near),
+        gpus=conclude_gpus(description),
     )
 
 

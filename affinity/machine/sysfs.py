@@ -21,6 +21,7 @@ from affinity.machine.files import (
     read_list,
     to_int,
 )
+from affinity.machine.gpus import add_gpus
 from affinity.machine.processors import arm_part
 from affinity.machine.smbios import add_firmware
 from affinity.machine.sysfs_cpus import CPUS, read_cpus_and_cores
@@ -53,6 +54,7 @@ def describe_sysfs(files: MachineFiles, allowed: Iterable[int] = ()) -> Descript
     _add_caches(files, description)
     add_memory(files, description)
     add_devices(files, description)
+    add_gpus(files, description)
     add_firmware(files, description)
     _note_hybrid(files, description)
     return description

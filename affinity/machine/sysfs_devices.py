@@ -1,4 +1,4 @@
-"""Memory of devices: HBM and CXL behind dax, persistent memory, GPUs."""
+"""Memory of devices: HBM and CXL behind dax, persistent memory, that of GPUs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 
 from affinity.machine.description import Description, ToldKind
 from affinity.machine.files import MachineFiles, read_int
+from affinity.machine.gpus import NVIDIA
 from affinity.numbers import format_bytes
 
 DAX = "sys/bus/dax"
-GPUS = "proc/driver/nvidia/gpus"
 DEMOTION = "sys/kernel/mm/numa/demotion_enabled"
 
 # In this order: the path of a persistent memory has a region in it too.
@@ -28,7 +28,7 @@ _CALLED = {
 def add_devices(files: MachineFiles, description: Description) -> None:
     """Say which nodes are the memory of a device, and note what is there but not in use."""
     _add_dax(files, description)
-    _add_gpus(files, description)
+    _add_memory_of_gpus(files, description)
     if files.read_text(DEMOTION) in ("true", "1"):
         description.notes.append(
             f"the kernel moves pages that are seldom used to slower memory (/{DEMOTION}), "
@@ -62,9 +62,9 @@ def _note_offline(
     description.notes.append(f"{amount}{called} is present but offline: {way_out}")
 
 
-def _add_gpus(files: MachineFiles, description: Description) -> None:
-    for gpu in files.names(GPUS):
-        path = f"{GPUS}/{gpu}/numa_status"
+def _add_memory_of_gpus(files: MachineFiles, description: Description) -> None:
+    for gpu in files.names(NVIDIA):
+        path = f"{NVIDIA}/{gpu}/numa_status"
         found = re.search(r"^Node:\s*(\d{1,5})\s*$", files.read_text(path) or "", re.MULTILINE)
         if found and (facts := description.nodes.get(int(found[1]))):
             facts.told = ToldKind("gpu", f"/{path}")

@@ -132,6 +132,13 @@ class MachineTree:
             self.write(f"{folder}/coherency_line_size", "64")
             self.write(f"{folder}/shared_cpu_list", _listed(cpus))
 
+    def add_gpu(self, address: str, node: int, cpus: Sequence[int], **files: str) -> None:
+        """Add a GPU: an A100, unless `files` of its folder (`class_` for class) say otherwise."""
+        told = {"vendor": "0x10de", "class_": "0x030200", "device": "0x20b0", **files}
+        told |= {"numa_node": str(node), "local_cpulist": _listed(cpus)}
+        for name, text in told.items():
+            self.write(f"sys/bus/pci/devices/{address}/{name.rstrip('_')}", text)
+
     def set_offline(self, cpus: Iterable[int]) -> None:
         """Switch cpus off, after all else is written: the kernel keeps only their folders."""
         for cpu in cpus:

@@ -81,11 +81,11 @@ def run_ops_benchmark(
 
 
 def _wanted(found: list[Case], kinds: tuple[str, ...]) -> list[Case]:
-    known = {case.operation.kind for case in found}
+    known = {case.kind for case in found}
     for kind in kinds:
         if kind not in known:
             raise ConfigError(unknown_name("operation", kind, known))
-    return [case for case in found if not kinds or case.operation.kind in kinds]
+    return [case for case in found if not kinds or case.kind in kinds]
 
 
 def _measured(
@@ -108,7 +108,7 @@ def _measured(
         for key, run in work.items():
             taken = mean_seconds(run, ENOUGH_SECONDS)
             seconds[key].append(taken)
-            cost, is_product = case.operation.costs[key[0]], case.operation.is_product
+            cost, is_product = case.operation.costs[key[0]], case.bound_by_products
             done = cost.flops / gflops if is_product else cost.compulsory_bytes / gbytes
             shares[key].append(done / taken / 1e9)
     rows = []
@@ -125,12 +125,12 @@ def _row(
     case: Case, key: tuple[str, str], choice: Any, seconds: float, share: float
 ) -> dict[str, Any]:
     direction, implementation = key
-    operation, is_product = case.operation, case.operation.is_product
+    operation, is_product = case.operation, case.bound_by_products
     cost = operation.costs[direction]
     algorithm = None if choice is None else choice.name
     done = executed(operation, direction, algorithm) if implementation == "numba" else None
     return {
-        "operation": operation.kind,
+        "operation": case.kind,
         "shape": str(operation),
         "layers": case.layers,
         "direction": direction,

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from knltrain.network.network import Network
-from vectorized_ops.shapes import TimedShape
+from vectorized_ops.shapes import ConvolutionShape, TimedShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,21 @@ class Case:
 
     operation: TimedShape
     layers: int = 1
+
+    @property
+    def kind(self) -> str:
+        """What the field calls the operation."""
+        return f"depthwise {self.operation.kind}" if self._depthwise else self.operation.kind
+
+    @property
+    def bound_by_products(self) -> bool:
+        """Whether a matrix product is its bound; else a copy is, as for depthwise convolutions."""
+        return self.operation.is_product and not self._depthwise
+
+    @property
+    def _depthwise(self) -> bool:
+        shape = self.operation
+        return isinstance(shape, ConvolutionShape) and 1 < shape.groups == shape.channels
 
 
 def cases(network: Network, batch: int) -> list[Case]:

@@ -6,7 +6,7 @@ from affinity.cli.homes import homes
 from affinity.cli.picture.blocks import Words
 from affinity.cli.picture.memory import memory_block
 from affinity.cli.tree import count_cores, machine_tree
-from affinity.topology import Cache, HugePages, Topology
+from affinity.topology import Cache, Gpu, HugePages, Topology
 
 
 def test_each_cluster_stands_with_its_own_mcdram(knights_landing: Topology) -> None:
@@ -72,3 +72,12 @@ def test_several_l3_groups_of_a_node_are_counted(xeon_max: Topology) -> None:
     cores = xeon_max.cores[:8]
     machine = replace(xeon_max, cores=cores, caches=groups)
     assert count_cores(machine, homes(machine)[0]) == "8 cores in 2 L3 groups"
+
+
+def test_gpus_stand_behind_the_memories_of_their_node(xeon_max: Topology) -> None:
+    first = Gpu("0000:3b:00.0", "NVIDIA", "A100", "GPU-1", 0, (0,), "", 31.5)
+    second = replace(first, address="0000:d8:00.0", numa_node=None, link_gb_per_second=None)
+    lines = machine_tree(replace(xeon_max, gpus=(first, second))).splitlines()
+    assert lines[3].startswith("   ├─ HBM ")
+    assert lines[4] == "   └─ GPU 0000:3b:00.0  A100  link 31.5 GB/s"
+    assert lines[-2:] == ["not of one node alone", "└─ GPU 0000:d8:00.0     A100"]

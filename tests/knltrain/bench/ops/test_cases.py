@@ -6,6 +6,7 @@ from knltrain.bench.ops.cases import cases
 from knltrain.network.zoo.alexnet import alexnet
 from knltrain.network.zoo.googlenet import googlenet
 from knltrain.network.zoo.lenet import lenet
+from knltrain.network.zoo.mobilenet import mobilenet_v2
 from knltrain.network.zoo.resnet import resnet50
 from vectorized_ops.implementations import operations
 
@@ -32,6 +33,15 @@ def test_shapes_tell_stride_and_groups():
     texts = [str(case.operation) for case in cases(alexnet(), 1)]
     assert "227x227x3 -> 96, 11x11, stride 4" in texts
     assert "27x27x96 -> 256, 5x5, 2 groups" in texts
+
+
+def test_a_depthwise_convolution_is_bound_by_memory():
+    found = {case.kind: case for case in cases(mobilenet_v2(), 1)}
+    depthwise, other = found["depthwise convolution"], found["convolution"]
+    assert depthwise.operation.groups == depthwise.operation.channels > 1
+    assert (depthwise.bound_by_products, other.bound_by_products) == (False, True)
+    assert {case.kind for case in cases(alexnet(), 1)} >= {"convolution", "dense"}
+    assert "depthwise convolution" not in {case.kind for case in cases(alexnet(), 1)}
 
 
 @pytest.mark.parametrize("name", ["reference", "onednn"])
