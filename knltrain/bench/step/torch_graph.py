@@ -6,6 +6,7 @@ The modules of ours that it takes need nothing else, either.
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,6 +32,7 @@ def _own_modules() -> Any:
     assert spec is not None
     assert spec.loader is not None
     found = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = found  # torch.compile looks for it by its name
     spec.loader.exec_module(found)
     return found
 
