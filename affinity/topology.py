@@ -103,8 +103,9 @@ class Gpu:
     """A GPU, by its address on the PCI bus: "0000:3b:00.0".
 
     `uuid` is the driver's name for it, which no other device has ("" where no driver tells it).
-    `numa_node` is the node whose cores are next to it, None where nothing tells; `cpus` are those
-    cores' hardware threads. The link's rate is that of its fastest mode, in GB/s and one direction.
+    `cpus` are the hardware threads of the cores next to it, `numa_node` their node: None where they
+    are of several, or nothing tells. The rate is that of the fastest mode of the card's link, in
+    GB/s and one direction; its slot may be slower.
     """
 
     address: str

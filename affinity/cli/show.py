@@ -126,7 +126,9 @@ def _gpus(topology: Topology) -> list[str]:
 
 
 def _where(gpu: Gpu) -> str:
-    return "at no node" if gpu.numa_node is None else f"at node {gpu.numa_node}"
+    if gpu.numa_node is None:
+        return f"near cpus {format_cpulist(gpu.cpus)}" if gpu.cpus else "at no node"
+    return f"at node {gpu.numa_node}"
 
 
 def _of_any(node: NumaNode, evidence: str) -> str:

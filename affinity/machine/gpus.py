@@ -7,8 +7,9 @@ orders of their own, and differ between processes.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
+from affinity.cpulist import format_cpulist
 from affinity.machine.description import Description, GpuFacts
 from affinity.machine.files import MachineFiles, find_cpus, read_int
 from affinity.machine.locality import homes_of_cpus, nodes_with_cpus
@@ -17,40 +18,52 @@ from affinity.topology import Gpu
 DEVICES: Final = "sys/bus/pci/devices"
 NVIDIA: Final = "proc/driver/nvidia/gpus"
 
-_DISPLAY, _THREE_D, _OTHER, _ACCELERATOR = 0x0300, 0x0302, 0x0380, 0x1200
+_ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_CLASSES: Final = (0x0300, 0x0302, 0x0380)
+"""Of displays, of 3D controllers, and of other displays."""
 
+_MAKERS: Final = {0x10DE: "NVIDIA", 0x1002: "AMD", 0x8086: "Intel"}
+_AMD, _INTEL, _ACCELERATOR = 0x1002, 0x8086, 0x1200
+_OLD_DISPLAYS: Final = (0x515E, 0x4752)
+"""AMD's that servers have for a console: ES1000 and Rage XL."""
 
-class _Maker(NamedTuple):
-    """Its name, and the PCI classes of its devices that compute."""
-
-    name: str
-    classes: tuple[int, ...]
-
-
-MAKERS: Final = {
-    0x10DE: _Maker("NVIDIA", (_DISPLAY, _THREE_D)),
-    0x1002: _Maker("AMD", (_DISPLAY, _THREE_D, _OTHER, _ACCELERATOR)),
-    # Of 0x0300 are the graphics in its processors.
-    0x8086: _Maker("Intel", (_OTHER,)),
-}
-"""By the vendor's number. Servers have displays of others, which do not compute."""
+_IN_THE_PROCESSOR: Final = ":00:02.0"
+"""Where Intel's processors have their own graphics."""
 
 _BITS_PER_TRANSFER: Final = {2.5: 0.8, 5.0: 0.8, 8.0: 128 / 130, 16.0: 128 / 130, 32.0: 128 / 130}
 """Of each transfer's bits those that carry bytes, by GT/s; faster links lose next to none."""
 
 
-def maker_of(vendor: int, device_class: int) -> str | None:
-    """Who made a GPU, by its numbers on the PCI bus; None for what is none."""
-    maker = MAKERS.get(vendor)
-    return maker.name if maker and device_class in maker.classes else None
+def maker_of(address: str, vendor: int, device: int, device_class: int) -> str | None:
+    """Who made the GPU at an address, by its numbers on the PCI bus; None for what is none.
+
+    The graphics in processors of AMD count, as no number tells them from cards.
+    """
+    computes = device_class in _CLASSES or (vendor, device_class) == (_AMD, _ACCELERATOR)
+    old = vendor == _AMD and device in _OLD_DISPLAYS
+    inside = vendor == _INTEL and address.endswith(_IN_THE_PROCESSOR)
+    if not computes or old or inside or _ADDRESS.fullmatch(address) is None:
+        return None
+    return _MAKERS.get(vendor)
+
+
+def called(maker: str, vendor: int, device: int) -> str:
+    """A name for a GPU whose model nothing tells."""
+    return f"{maker} device {vendor:04x}:{device:04x}"
 
 
 def add_gpus(files: MachineFiles, description: Description) -> None:
-    """Describe the GPUs in ``sys``, and what NVIDIA's driver tells of its own in ``proc``."""
+    """Describe the GPUs in ``sys``, and what NVIDIA's driver tells of its own in ``proc``.
+
+    Virtual functions, which a GPU has for guests, are left out beside the GPU itself.
+    """
     for address in files.names(DEVICES):
         folder = f"{DEVICES}/{address}"
-        numbers = [_hexadecimal(files, f"{folder}/{name}") for name in ("vendor", "class")]
-        if (maker := maker_of(numbers[0], numbers[1] >> 8)) is None:
+        vendor, number, device_class = (
+            _hexadecimal(files, f"{folder}/{name}") for name in ("vendor", "device", "class")
+        )
+        maker = maker_of(address, vendor, number, device_class >> 8)
+        if maker is None or files.link(f"{folder}/physfn") is not None:
             continue
         told = _nvidia(files, address)
         node = read_int(files, f"{folder}/numa_node")
@@ -58,7 +71,7 @@ def add_gpus(files: MachineFiles, description: Description) -> None:
             GpuFacts(
                 address=address,
                 vendor=maker,
-                model=told.get("Model") or _number(files, folder, maker, numbers[0]),
+                model=told.get("Model") or called(maker, vendor, number),
                 uuid=uuid if "?" not in (uuid := told.get("GPU UUID", "")) else "",
                 told_node=None if node is None or node < 0 else node,
                 cpus=find_cpus(files, folder, "local_cpulist", "local_cpus") or (),
@@ -75,28 +88,19 @@ def conclude_gpus(description: Description) -> tuple[Gpu, ...]:
 
     Firmware that does not tell gives the node -1. Linux then counts the GPU as near to all cpus.
     """
-    homes, owners = homes_of_cpus(description), nodes_with_cpus(description)
+    homes = homes_of_cpus(description)
     found = []
     for facts in sorted(description.gpus, key=lambda gpu: gpu.address):
-        near = {homes[cpu] for cpu in facts.cpus if cpu in homes}
-        node: int | None
-        if facts.told_node in owners:
-            node, evidence = facts.told_node, f"{facts.source}/numa_node"
-        elif len(near) == 1:
-            node, evidence = min(near), f"the cpus that {facts.source} names"
-        elif len(owners) == 1:
-            node, evidence = owners[0], "no other node has cpus"
-        else:
-            node, evidence = None, "nothing tells which cores are next to it"
-        cpus = facts.cpus if len(near) == 1 else tuple(c for c in sorted(homes) if homes[c] == node)
+        nodes, evidence = _near(description, facts)
+        own = tuple(cpu for cpu in facts.cpus if homes.get(cpu) in nodes)
         found.append(
             Gpu(
                 address=facts.address,
                 vendor=facts.vendor,
                 model=facts.model,
                 uuid=facts.uuid,
-                numa_node=node,
-                cpus=cpus,
+                numa_node=nodes[0] if len(nodes) == 1 else None,
+                cpus=own or tuple(cpu for cpu in sorted(homes) if homes[cpu] in nodes),
                 evidence=evidence,
                 link_gb_per_second=facts.link_gb_per_second,
             )
@@ -104,15 +108,24 @@ def conclude_gpus(description: Description) -> tuple[Gpu, ...]:
     return tuple(found)
 
 
+def _near(description: Description, facts: GpuFacts) -> tuple[tuple[int, ...], str]:
+    """The nodes with cpus next to a GPU, none where nothing tells, and the evidence."""
+    homes, owners = homes_of_cpus(description), nodes_with_cpus(description)
+    near = tuple(sorted({homes[cpu] for cpu in facts.cpus if cpu in homes}))
+    if facts.told_node in owners:
+        return (facts.told_node,), f"{facts.source}/numa_node"
+    if len(owners) == 1:
+        return owners, "no other node has cpus"
+    if not near or near == owners:
+        return (), "nothing tells which cores are next to it"
+    several = "" if len(near) == 1 else f", of nodes {format_cpulist(near)}"
+    return near, f"the cpus that {facts.source} names{several}"
+
+
 def _hexadecimal(files: MachineFiles, path: str) -> int:
     """The number in a file such as ``class``; 0 where it is missing or none."""
     text = files.read_text(path) or ""
     return int(text, 16) if re.fullmatch(r"0x[0-9a-fA-F]{1,8}", text) else 0
-
-
-def _number(files: MachineFiles, folder: str, maker: str, vendor: int) -> str:
-    """A name for a GPU without a driver that tells its model."""
-    return f"{maker} device {vendor:04x}:{_hexadecimal(files, f'{folder}/device'):04x}"
 
 
 def _nvidia(files: MachineFiles, address: str) -> dict[str, str]:
@@ -123,7 +136,7 @@ def _nvidia(files: MachineFiles, address: str) -> dict[str, str]:
 
 
 def _link(files: MachineFiles, folder: str) -> float | None:
-    """GB/s in one direction of the link's fastest mode; None where it is not told."""
+    """GB/s in one direction of the fastest mode of the card's link; None where it is not told."""
     rate = re.match(r"(\d{1,3}(?:\.\d)?) GT/s", files.read_text(f"{folder}/max_link_speed") or "")
     width = re.fullmatch(r"\d{1,2}", files.read_text(f"{folder}/max_link_width") or "")
     if rate is None or width is None or not int(width[0]):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from affinity.machine.description import GpuFacts
-from affinity.machine.gpus import maker_of
+from affinity.machine.gpus import called, maker_of
 from affinity.machine.hwloc_objects import HwlocObject
 
 _TYPE = re.compile(r"([0-9a-f]{4}) \[([0-9a-f]{4}):([0-9a-f]{4})\]")
@@ -27,25 +27,25 @@ def gpus(objects: Iterable[HwlocObject]) -> Iterator[GpuFacts]:
         if found is None:
             continue
         device_class, vendor, number = (int(word, 16) for word in found.groups())
-        if (maker := maker_of(vendor, device_class)) is None:
+        address = device.element.get("pci_busid")
+        if (maker := maker_of(address, vendor, number, device_class)) is None:
             continue
-        called = below.get(device, [])
-        link = re.fullmatch(r"\d{1,4}\.\d+", device.element.get("pci_link_speed"))
+        # The speed of its link is the current one, which an idle GPU lowers.
+        names = below.get(device, [])
         yield GpuFacts(
-            address=device.element.get("pci_busid"),
+            address=address,
             vendor=maker,
-            model=_told(called, ("GPUModel",)) or f"{maker} device {vendor:04x}:{number:04x}",
-            uuid=_told(called, _UUIDS),
+            model=_told(names, ("GPUModel",)) or called(maker, vendor, number),
+            uuid=_told(names, _UUIDS),
             # To be somewhere in the machine tells nothing.
             cpus=next(
                 (above.cpus for above in device.ancestors() if above.cpus and above.parent), ()
             ),
             source="hwloc",
-            link_gb_per_second=float(link[0]) if link and float(link[0]) else None,
         )
 
 
-def _told(called: Iterable[HwlocObject], names: tuple[str, ...]) -> str:
+def _told(devices: Iterable[HwlocObject], infos: tuple[str, ...]) -> str:
     """The first value of these infos."""
-    values = (item.info(name) for item in called for name in names)
+    values = (device.info(name) for device in devices for name in infos)
     return next((value for value in values if value), "")

@@ -50,8 +50,7 @@ def check_devices(config: RunConfig) -> list[str]:
             )
     if config.total_nodes > 1 and config.backend.workers:
         return []
-    own = [with_own_backend(config, rank).backend for rank in range(int(config.workers))]
-    return [*_unmet_hosts(config), *_unmet_precision(own)]
+    return [*_unmet_hosts(config), *_unmet_precision(config)]
 
 
 def _unmet_hosts(config: RunConfig) -> list[str]:
@@ -65,12 +64,17 @@ def _unmet_hosts(config: RunConfig) -> list[str]:
     ]
 
 
-def _unmet_precision(own: list[BackendConfig]) -> list[str]:
+def _unmet_precision(config: RunConfig) -> list[str]:
     """Warn of a precision that devices, found by "auto", have not."""
-    others = {each.device for each in own if each.precision == "tf32" and each.device[:4] != "cuda"}
+    own = {
+        _backend_of(config, rank, platform.node())[1]: with_own_backend(config, rank).backend
+        for rank in range(int(config.workers))
+    }
     return [
-        f"backend.precision = 'tf32' is of NVIDIA GPUs: on the device '{device}' all is float32"
-        for device in sorted(others)
+        f"{where}.precision = 'tf32' is of NVIDIA GPUs: on the device '{each.device}' all is "
+        "float32"
+        for where, each in own.items()
+        if each.precision == "tf32" and not each.device.startswith("cuda")
     ]
 
 

@@ -48,7 +48,7 @@ class CpuBackend(Backend):
         check_micro_batch(network, batch, micro_batch)
         self._network, self._batch, self._threads = network, batch, threads
         self._gaps, self._frozen = _gaps(network), _without_gradient(network)
-        self._views, self._prepared = ViewCache(self._named), False
+        self._views, self._rehearsed = ViewCache(self._named), 0
         try:
             self._operations = operations(implementation, winograd)
             self._operations.use_threads(threads)
@@ -79,16 +79,17 @@ class CpuBackend(Backend):
     def rehearse(self, batch: Batch, parameters: FloatArray, gradient: FloatArray) -> None:
         """Load or compile the kernels, without a step where that can be done.
 
-        Other vectors than the first ones need views alone.
+        Other vectors, and no more images than before, need views alone.
         """
+        self._check(batch)
         step = partial(self.loss_and_gradient, batch, parameters, gradient)
         if self._operations.prepare is None:
             step()
-        elif self._prepared:
+        elif len(batch.labels) <= self._rehearsed:
             self._views.of(parameters), self._views.of(gradient)
         else:
             self._operations.prepare(step)
-            self._prepared = True
+            self._rehearsed = len(batch.labels)
 
     def evaluate(
         self, batch: Batch, parameters: FloatArray, logits: FloatArray | None = None

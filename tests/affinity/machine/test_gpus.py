@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from affinity import read_topology
+from affinity.machine.files import FolderFiles
 from affinity.machine.gpus import maker_of
+from affinity.machine.read import read_machine
+from affinity.machine.snapshot import write_snapshot
 from affinity.topology import Gpu
 
 FIRST, SECOND = "0000:3b:00.0", "0000:d8:00.0"
@@ -112,21 +115,64 @@ def test_the_rate_of_a_link_is_that_of_its_bytes(
 
 
 @pytest.mark.parametrize(
-    ("vendor", "device_class", "maker"),
+    ("vendor", "device", "device_class", "maker"),
     [
-        (0x10DE, 0x0300, "NVIDIA"),
-        (0x10DE, 0x0403, None),  # the sound of its display
-        (0x1002, 0x1200, "AMD"),
-        (0x8086, 0x0380, "Intel"),
-        (0x8086, 0x0300, None),
-        (0x102B, 0x0300, None),
-        (0, 0, None),
+        (0x10DE, 0x20B0, 0x0300, "NVIDIA"),
+        (0x10DE, 0x20B0, 0x0403, None),  # the sound of its display
+        (0x1002, 0x740C, 0x1200, "AMD"),
+        (0x10DE, 0x20B0, 0x1200, None),
+        (0x1002, 0x515E, 0x0300, None),  # a server's console
+        (0x8086, 0x56A0, 0x0300, "Intel"),
+        (0x8086, 0x0BD5, 0x0380, "Intel"),
+        (0x102B, 0x0522, 0x0300, None),
+        (0, 0, 0, None),
     ],
 )
 def test_a_gpu_is_told_from_other_devices(
-    vendor: int, device_class: int, maker: str | None
+    vendor: int, device: int, device_class: int, maker: str | None
 ) -> None:
-    assert maker_of(vendor, device_class) == maker
+    assert maker_of(FIRST, vendor, device, device_class) == maker
+
+
+def test_intels_graphics_in_a_processor_are_no_gpu() -> None:
+    assert maker_of("0000:00:02.0", 0x8086, 0x3E92, 0x0380) is None
+    assert maker_of("", 0x8086, 0x0BD5, 0x0380) is None
+
+
+def test_virtual_functions_are_left_out(machine: Any) -> None:
+    machine.add_gpu(FIRST, 0, range(4))
+    machine.add_gpu("0000:3b:00.4", 0, range(4))
+    physical = f"sys/bus/pci/devices/{FIRST}"
+    machine.link("sys/bus/pci/devices/0000:3b:00.4/physfn", physical)
+    assert [gpu.address for gpu in _gpus(machine)] == [FIRST]
+
+
+def test_cpus_are_those_of_the_machine_and_of_the_node(machine: Any) -> None:
+    machine.add_gpu(FIRST, 1, range(2, 6))
+    machine.add_gpu(SECOND, 0, range(4, 128))
+    assert [gpu.cpus for gpu in _gpus(machine)] == [(4, 5), (0, 1, 2, 3)]
+
+
+def test_a_gpu_near_to_some_nodes_has_their_cpus(
+    write_machine: Callable[..., Any], tmp_path: Path
+) -> None:
+    machine = write_machine(tmp_path, clusters=(2, 2, 2))
+    machine.add_gpu(FIRST, -1, range(4))
+    (gpu,) = _gpus(machine)
+    assert (gpu.numa_node, gpu.cpus) == (None, (0, 1, 2, 3))
+    assert gpu.evidence.endswith(f"{FIRST} names, of nodes 0-1")
+
+
+def test_a_snapshot_has_gpus_behind_links(machine: Any, tmp_path: Path) -> None:
+    machine.add_gpu("0000:00:00.0", 1, range(4, 8))
+    devices = machine.root / "sys/bus/pci/devices"
+    real = "sys/devices/pci0000:3b/0000:3b:00.0"
+    (machine.root / real).parent.mkdir(parents=True)
+    (devices / "0000:00:00.0").rename(machine.root / real)
+    machine.link(f"sys/bus/pci/devices/{FIRST}", real)
+    write_snapshot(tmp_path / "machine.tgz", FolderFiles(machine.root))
+    assert read_machine(tmp_path / "machine.tgz").gpus == _gpus(machine)
+    assert [gpu.address for gpu in _gpus(machine)] == [FIRST]
 
 
 @pytest.mark.parametrize("text", ["", "0x", "none", "0x" + "1" * 40])

@@ -11,11 +11,11 @@ from affinity.topology import Gpu, Topology
 P100 = "0302 [10de:15f9] [10de:116b] a1 00"
 
 
-def _device(inside: str = "", pci_type: str = P100, link: str = "15.753846") -> str:
+def _device(inside: str = "", pci_type: str = P100, address: str = "000a:01:00.0") -> str:
     return (
         '<object type="Bridge" bridge_type="0-1" bridge_pci="000a:[00-01]">'
-        f'<object type="PCIDev" pci_busid="000a:01:00.0" pci_type="{pci_type}" '
-        f'pci_link_speed="{link}">{inside}</object></object>'
+        f'<object type="PCIDev" pci_busid="{address}" pci_type="{pci_type}" '
+        f'pci_link_speed="15.753846">{inside}</object></object>'
     )
 
 
@@ -47,7 +47,6 @@ def test_a_gpu_belongs_to_the_package_around_it(hwloc) -> None:
             numa_node=1,
             cpus=(1,),
             evidence="the cpus that hwloc names",
-            link_gb_per_second=15.753846,
         ),
     )
 
@@ -55,7 +54,7 @@ def test_a_gpu_belongs_to_the_package_around_it(hwloc) -> None:
 def test_a_gpu_somewhere_in_the_machine_is_at_no_node(hwloc) -> None:
     first = _package(hwloc, 0)
     second = _package(hwloc, 1)
-    (gpu,) = _read(hwloc, first, second, _device(link="0.000000")).gpus
+    (gpu,) = _read(hwloc, first, second, _device()).gpus
     assert (gpu.numa_node, gpu.cpus, gpu.link_gb_per_second) == (None, (), None)
     assert (gpu.model, gpu.uuid) == ("NVIDIA device 10de:15f9", "")
 
@@ -66,3 +65,9 @@ def test_a_gpu_somewhere_in_the_machine_is_at_no_node(hwloc) -> None:
 def test_other_devices_are_no_gpus(hwloc, pci_type: str) -> None:
     inside = (hwloc.node(0, [0]), hwloc.core(0, 0), _device(pci_type=pci_type))
     assert _read(hwloc, *inside).gpus == ()
+
+
+def test_gpus_are_in_the_order_of_their_addresses(hwloc) -> None:
+    devices = [_device(address=address) for address in ("000b:01:00.0", "000a:01:00.0", "")]
+    found = _read(hwloc, hwloc.node(0, [0]), hwloc.core(0, 0), *devices).gpus
+    assert [gpu.address for gpu in found] == ["000a:01:00.0", "000b:01:00.0"]

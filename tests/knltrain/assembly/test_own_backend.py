@@ -61,13 +61,15 @@ def test_patterns_that_name_no_computer_are_told(config):
     assert note in check_run(chosen).notes
 
 
-@pytest.mark.parametrize("some", [{}, {"ranks": "1"}])
-def test_a_precision_that_the_device_found_has_not_is_told(config, monkeypatch, some):
+@pytest.mark.parametrize(
+    ("some", "where"), [({}, "backend"), ({"ranks": "1"}, "backend.workers[0]")]
+)
+def test_a_precision_that_the_device_found_has_not_is_told(config, monkeypatch, some, where):
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: None)
     asked = {"name": "torch", "device": "auto", "precision": "tf32"}
     backend = {"name": "cpu", "workers": [{**some, **asked}]} if some else asked
     chosen = config(workers=2, backend=backend)
-    expected = "backend.precision = 'tf32' is of NVIDIA GPUs: on the device 'cpu' all is float32"
+    expected = f"{where}.precision = 'tf32' is of NVIDIA GPUs: on the device 'cpu' all is float32"
     assert check_devices(chosen) == [expected]
     assert expected in check_run(chosen).notes
 

@@ -76,6 +76,17 @@ def test_normal_values_are_box_and_muller_s_of_the_seed_s_words() -> None:
     np.testing.assert_allclose(_drawn(Initial("normal", 3.0), 5), expected[:5], rtol=1e-6)
 
 
+def test_words_of_uniform_values_follow_each_other_without_gaps() -> None:
+    """TINY's second layer begins within a block of the generator."""
+    vector = ParameterVector(TINY)
+    vector.initialise(seed=1)
+    words = (np.random.Philox(1).random_raw(27 + 24) >> np.uint64(40)).astype(np.float32)
+    units = words * np.float32(2.0**-24) - np.float32(0.5)
+    for name, part in (("conv.weights", units[:27]), ("dense.weights", units[27:])):
+        drawn = vector.views[name].reshape(-1)
+        np.testing.assert_array_equal(drawn, part * np.float32(drawn[0] / part[0]))
+
+
 def test_values_do_not_depend_on_how_many_are_made_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

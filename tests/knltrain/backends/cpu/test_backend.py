@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tracemalloc
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -366,6 +367,16 @@ def test_a_rehearsal_makes_all_kernels_of_a_step() -> None:
         [sys.executable, "-c", REHEARSED], capture_output=True, text=True, check=False
     )
     assert done.stdout.split() == ["True", "0", "True", "True"], done.stderr
+
+
+def test_more_images_than_before_are_rehearsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, prepared = lenet(), []
+    backend = CpuBackend(network, 8, 1, "numba")
+    monkeypatch.setattr(backend, "_operations", SimpleNamespace(prepare=prepared.append))
+    vectors = [np.zeros(network.packed_size, np.float32) for _ in range(2)]
+    for images, times in ((4, 1), (4, 1), (8, 2), (4, 2)):
+        backend.rehearse(Batch.allocate(images, network.input_shape), *vectors)
+        assert len(prepared) == times
 
 
 def test_same_memory_gives_the_same_thing_and_another_shape_another() -> None:
