@@ -59,9 +59,9 @@ _recorders: list[Recorder] = []
 def recording() -> Iterator[Recorder]:
     """Record kernels instead of calling them, anywhere in the process.
 
-    Kernels that are already loaded for the types of their arguments are called as usual. Otherwise
-    memory is unchanged and results are zeros, so results such as the addresses of tiles are wrong.
-    This is for a process that does nothing else afterwards.
+    Kernels that are already loaded for the types of their arguments are called as usual, though
+    their tiles do nothing. Otherwise memory is unchanged and results are zeros. This is for a
+    process that does nothing else afterwards.
     """
     with _active(Recorder()) as recorder:
         yield recorder

@@ -7,6 +7,7 @@ a tenth of a second, and one kernel serves all constants.
 
 from __future__ import annotations
 
+import ctypes
 import inspect
 import pickle
 from functools import partial
@@ -35,8 +36,8 @@ types: Any = numba_types
 NO_TILE: Final = 0
 """Stands for the address of a tile that is never called."""
 
-_NOWHERE: Final = 1
-"""The address of what is only recorded."""
+_DOES_NOTHING: Final = ctypes.cast(ctypes.pythonapi.Py_IsInitialized, ctypes.c_void_p).value or 0
+"""The address of what is only recorded: kernels that are loaded call it, with any arguments."""
 
 
 @final
@@ -60,7 +61,7 @@ class TileFunction:
             recorder = active_recorder()
             if recorder is not None and not recorder.has_tiles:
                 recorder.note((self, constants), partial(self._wanted, constants))
-                return _NOWHERE
+                return _DOES_NOTHING
             self._addresses[constants] = self._made(constants)
         return self._addresses[constants]
 

@@ -127,3 +127,13 @@ def test_while_it_is_recorded_nothing_is_made() -> None:
     ]
     assert len(JOURNAL.made) == known
     assert MULTIPLES.address(11) != MULTIPLES.address(12)
+
+
+def test_a_kernel_that_is_loaded_calls_nothing_of_a_tile_that_is_only_recorded() -> None:
+    out, values = np.zeros(2 * LANES, np.float32), np.ones(LANES, np.float32)
+    multiply(MULTIPLES.address(2), out, 0, np.array([0]), values, 0)
+    out.fill(0)
+    with recording() as recorder:
+        multiply(MULTIPLES.address(13), out, 0, np.array([0]), values, 0)
+    assert [one.told for one in recorder.wanted] == [("multiples_tile", "(13,)")]
+    assert not out.any()
