@@ -7,6 +7,7 @@ orders of their own, and differ between processes.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from affinity.cpulist import format_cpulist
@@ -19,11 +20,12 @@ DEVICES: Final = "sys/bus/pci/devices"
 NVIDIA: Final = "proc/driver/nvidia/gpus"
 
 _ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
-_CLASSES: Final = (0x0300, 0x0302, 0x0380)
-"""Of displays, of 3D controllers, and of other displays."""
+_ACCELERATOR: Final = 0x1200
+_CLASSES: Final = (0x0300, 0x0302, 0x0380, _ACCELERATOR)
+"""Of displays, of 3D controllers, of other displays, and of what AMD's largest are."""
 
-_MAKERS: Final = {0x10DE: "NVIDIA", 0x1002: "AMD", 0x8086: "Intel"}
-_AMD, _INTEL, _ACCELERATOR = 0x1002, 0x8086, 0x1200
+_AMD, _INTEL = 0x1002, 0x8086
+_MAKERS: Final = {0x10DE: "NVIDIA", _AMD: "AMD", _INTEL: "Intel"}
 _OLD_DISPLAYS: Final = (0x515E, 0x4752)
 """AMD's that servers have for a console: ES1000 and Rage XL."""
 
@@ -39,7 +41,7 @@ def maker_of(address: str, vendor: int, device: int, device_class: int) -> str |
 
     The graphics in processors of AMD count, as no number tells them from cards.
     """
-    computes = device_class in _CLASSES or (vendor, device_class) == (_AMD, _ACCELERATOR)
+    computes = device_class in _CLASSES and (device_class != _ACCELERATOR or vendor == _AMD)
     old = vendor == _AMD and device in _OLD_DISPLAYS
     inside = vendor == _INTEL and address.endswith(_IN_THE_PROCESSOR)
     if not computes or old or inside or _ADDRESS.fullmatch(address) is None:
@@ -59,10 +61,11 @@ def add_gpus(files: MachineFiles, description: Description) -> None:
     """
     for address in files.names(DEVICES):
         folder = f"{DEVICES}/{address}"
-        vendor, number, device_class = (
-            _hexadecimal(files, f"{folder}/{name}") for name in ("vendor", "device", "class")
-        )
-        maker = maker_of(address, vendor, number, device_class >> 8)
+        device_class = _hexadecimal(files, f"{folder}/class") >> 8
+        if device_class not in _CLASSES:  # of the hundreds of devices of a server only this is read
+            continue
+        vendor, number = (_hexadecimal(files, f"{folder}/{name}") for name in ("vendor", "device"))
+        maker = maker_of(address, vendor, number, device_class)
         if maker is None or files.link(f"{folder}/physfn") is not None:
             continue
         told = _nvidia(files, address)
@@ -88,10 +91,10 @@ def conclude_gpus(description: Description) -> tuple[Gpu, ...]:
 
     Firmware that does not tell gives the node -1. Linux then counts the GPU as near to all cpus.
     """
-    homes = homes_of_cpus(description)
+    homes, owners = homes_of_cpus(description), nodes_with_cpus(description)
     found = []
     for facts in sorted(description.gpus, key=lambda gpu: gpu.address):
-        nodes, evidence = _near(description, facts)
+        nodes, evidence = _near(facts, homes, owners)
         own = tuple(cpu for cpu in facts.cpus if homes.get(cpu) in nodes)
         found.append(
             Gpu(
@@ -108,9 +111,10 @@ def conclude_gpus(description: Description) -> tuple[Gpu, ...]:
     return tuple(found)
 
 
-def _near(description: Description, facts: GpuFacts) -> tuple[tuple[int, ...], str]:
-    """The nodes with cpus next to a GPU, none where nothing tells, and the evidence."""
-    homes, owners = homes_of_cpus(description), nodes_with_cpus(description)
+def _near(
+    facts: GpuFacts, homes: Mapping[int, int], owners: tuple[int, ...]
+) -> tuple[tuple[int, ...], str]:
+    """Those of the nodes with cpus that are next to a GPU, and the evidence; none if not told."""
     near = tuple(sorted({homes[cpu] for cpu in facts.cpus if cpu in homes}))
     if facts.told_node in owners:
         return (facts.told_node,), f"{facts.source}/numa_node"

@@ -98,8 +98,9 @@ class ParameterVector:
         for spec in self.network.parameters:
             values = self.packed[spec.offset : spec.offset + spec.size]
             for start in range(0, spec.size, CHUNK):
-                draws.append((spec.initial, seed, begin, values[start : start + CHUNK]))
-                begin += words_taken(spec.initial, draws[-1][-1].size)
+                part = values[start : start + CHUNK]
+                draws.append((spec.initial, seed, begin, part))
+                begin += words_taken(spec.initial, part.size)
         with ThreadPoolExecutor(len(allowed_cpus())) as threads:
             for _ in threads.map(draw, *zip(*draws, strict=True)):
                 pass

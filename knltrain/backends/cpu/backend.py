@@ -86,7 +86,8 @@ class CpuBackend(Backend):
         if self._operations.prepare is None:
             step()
         elif len(batch.labels) <= self._rehearsed:
-            self._views.of(parameters), self._views.of(gradient)
+            for vector in (parameters, gradient):
+                self._views.of(vector)
         else:
             self._operations.prepare(step)
             self._rehearsed = len(batch.labels)
