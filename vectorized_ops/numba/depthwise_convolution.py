@@ -29,8 +29,11 @@ from vectorized_ops.shapes import ConvolutionShape
 RING_BYTES = 384 * 1024
 """What the lines under a window may take of the second-level cache."""
 
-_LEAST_BLOCK = 4
-"""Channels of a pixel that are read at once: shorter pieces of memory are slow to come."""
+BLOCK_BYTES, _LEAST_BLOCK = 4096, 4
+"""What is read of a pixel at once, and its least channels: shorter pieces are slow to come."""
+
+_LEAST_STRIP = 8
+"""Columns of a strip, by those of a window: what lies under two strips is read twice."""
 
 
 def depthwise_takes(shape: ConvolutionShape) -> bool:
@@ -54,9 +57,9 @@ class DepthwiseConvolution(ScratchUser):
         self._taps = shape.kernel[0] * shape.kernel[1]
         self._no_bias = aligned_zeros((shape.channels,))
         self._no_moments = Moments(self._threads, self._images, 0, 0)
-        self._windows = [windows(shape, backward, MOST_PIXELS) for backward in (False, True)]
-        spanned = max(self._inputs_width(way) * self._windows[way].span for way in (False, True))
-        self._block = _channel_block(shape.channels, spanned * self._images)
+        self._block = _channel_block(shape, self._images)
+        room = RING_BYTES // (4 * self._step * shape.kernel[0])
+        self._windows = [windows(shape, backward, MOST_PIXELS, room) for backward in (False, True)]
         self._totals = np.zeros((self._threads, shape.channels, self._taps + 1))
         columns = reach(MOST_PIXELS, shape.kernel[1], shape.stride[1])
         self._tables = np.zeros((self._threads, shape.kernel[0] * (columns + 1)), np.int64)
@@ -77,10 +80,7 @@ class DepthwiseConvolution(ScratchUser):
 
     def _ring_size(self, backward: bool) -> int:
         """Floats of a ring, and of the zeros behind it."""
-        return (self._windows[backward].span * self._inputs_width(backward) + 1) * self._step
-
-    def _inputs_width(self, backward: bool) -> int:
-        return self.shape.pixels if backward else self.shape.width
+        return (self._windows[backward].span * self._windows[backward].width + 1) * self._step
 
     def moments(self, images: int) -> Moments:
         """Make what `forward` gathers the moments of results in, the first `images` being real."""
@@ -130,10 +130,10 @@ class DepthwiseConvolution(ScratchUser):
         found, (source, distance) = self._windows[False], pixels(images)
         buffers, sums = self._buffers(False)
         weights_gradient(
-            self._tiles(DEPTHWISE_WEIGHTS, False), found.groups, found.met, found.first,
-            found.count, found.lowest, *pixels(gradient), self.shape.pixels, found.step,
-            self._images, source, distance, self._inputs_width(False), buffers, found.span,
-            self._step, self.shape.kernel[1], self._tables, self._block,
+            self._tiles(DEPTHWISE_WEIGHTS, False), found.groups, found.strips, found.met,
+            found.first, found.count, found.lowest, *pixels(gradient), self.shape.pixels,
+            found.step, self._images, source, distance, self.shape.width, buffers, found.span,
+            found.width, self._step, self.shape.kernel[1], self._tables, self._block,
             *self._split(self.shape.lines), sums, self._totals, weights_out.reshape(-1),
             self._no_bias[:0] if bias_out is None else bias_out,
         )  # fmt: skip
@@ -155,9 +155,9 @@ class DepthwiseConvolution(ScratchUser):
         gathered = self._no_moments if moments is None else moments
         lines, width = (shape.height, shape.width) if backward else (shape.lines, shape.pixels)
         correlate(
-            self._tiles(DEPTHWISE, backward), found.groups, found.met, found.first, found.count,
-            found.lowest, *target, width, found.step, self._images, source, distance,
-            self._inputs_width(backward), buffers, found.span, self._step,
+            self._tiles(DEPTHWISE, backward), found.groups, found.strips, found.met, found.first,
+            found.count, found.lowest, *target, width, found.step, self._images, source, distance,
+            shape.pixels if backward else shape.width, buffers, found.span, found.width, self._step,
             weights.reshape(-1), shape.kernel[1], found.turn, bias, *masking, mode, self._tables,
             self._block, *self._split(lines), moments is not None, gathered.sums, gathered.pivots,
             gathered.totals, gathered.real, gathered.images,
@@ -182,6 +182,10 @@ class DepthwiseConvolution(ScratchUser):
         return np.array(addresses)
 
 
-def _channel_block(channels: int, spanned: int) -> int:
-    """Return of how many channels the `spanned` floats of each stay in the second-level cache."""
-    return min(channels, max(RING_BYTES // (4 * spanned), _LEAST_BLOCK))
+def _channel_block(shape: ConvolutionShape, images: int) -> int:
+    """Return the channels of a block: fewer where a window is so large that strips were narrow."""
+    around = (shape.kernel[1] - 1) * shape.dilation[1]
+    columns = max(1, min(shape.width, _LEAST_STRIP * around))
+    floats = min(BLOCK_BYTES, RING_BYTES // (shape.kernel[0] * columns)) // 4
+    most = max(floats // images, _LEAST_BLOCK)
+    return -(-shape.channels // -(-shape.channels // most))

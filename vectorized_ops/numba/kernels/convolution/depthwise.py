@@ -1,9 +1,10 @@
-"""Depthwise convolution: loops over blocks of channels, lines, and groups of neighbouring pixels.
+"""Depthwise convolution: loops over blocks of channels, strips, lines, and groups of pixels.
 
 Forward and backward-data are one loop with different tables (`windows`). Memory is (H, W, C, N);
-all arrays are flat. A block of channels is taken through all lines of a thread. The lines under a
-window are copied into a ring, where they stay in the second-level cache: in the inputs, pixels
-often lie a power of two apart, and would leave most of a cache's sets empty.
+all arrays are flat. A strip of columns of a block of channels is taken through all lines of a
+thread. The strip's lines under a window are copied into a ring, where they stay in the second-level
+cache: in the inputs, pixels often lie a power of two apart, and would leave most of a cache's sets
+empty.
 """
 
 from __future__ import annotations
@@ -19,7 +20,17 @@ from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.non_temporal import finish_stores
 from vectorized_ops.numba.emit.threads import part
 from vectorized_ops.numba.kernels.convolution.depthwise_tiles import copied_tile
-from vectorized_ops.numba.kernels.convolution.windows import COLUMN, FIRST, PLACES, REACH
+from vectorized_ops.numba.kernels.convolution.windows import (
+    BEGIN,
+    COLUMN,
+    END,
+    FIRST,
+    LEFT,
+    PLACES,
+    REACH,
+    RESULTS,
+    RIGHT,
+)
 from vectorized_ops.numba.moments import SUMMED_VALUES, SUMS, join_sums
 
 _SUMMED_PRODUCTS = 4 * SUMMED_VALUES
@@ -30,25 +41,28 @@ _SUMMED_PRODUCTS = 4 * SUMMED_VALUES
 def _bring(
     buffer: Any,
     ring: int,
+    ring_width: int,
+    step: int,
     inputs: Any,
     distance: int,
     width: int,
-    step: int,
+    strip: Any,
     channel: int,
     floats: int,
     first: int,
     last: int,
     brought: int,
 ) -> int:
-    """Copy `floats` of each pixel of lines first..last-1, from `channel` on, into the ring.
+    """Copy `floats` of each of the strip's pixels, from `channel` on, into the ring.
 
-    Return how many lines are there or behind, `brought` being those before.
+    Of lines first..last-1. Return how many lines are there or behind, `brought` being those before.
     """
     for line in range(first, last):
-        for pixel in range(width):
+        for pixel in range(strip[RIGHT] - strip[LEFT]):
             copied_tile(
-                buffer, (line % ring * width + pixel) * step, inputs,
-                (line * width + pixel) * distance + channel, 2 * distance, floats // LANES,
+                buffer, (line % ring * ring_width + pixel) * step, inputs,
+                (line * width + strip[LEFT] + pixel) * distance + channel, 2 * distance,
+                floats // LANES,
             )  # fmt: skip
     return max(brought, last)
 
@@ -70,17 +84,19 @@ def _fill(
     ring: int,
     width: int,
     step: int,
+    left: int,
     weights: int,
     kernel_columns: int,
 ) -> None:
     """Write the table of a tile: the places of its inputs in the ring, and of weights.
 
-    Behind the ring are zeros, which are outside the image.
+    A line of the ring begins with column `left`. Behind the ring are zeros, which are outside the
+    image.
     """
     reach = group[REACH]
     for i in range(count):
         line, tap = met[2 * (first + i)], met[2 * (first + i) + 1]
-        begin, at = line % ring * width, i * (reach + 1)
+        begin, at = line % ring * width - left, i * (reach + 1)
         for column in range(reach):
             place = group[PLACES + column]
             table[at + column] = (ring * width if place < 0 else begin + place) * step
@@ -91,6 +107,7 @@ def _fill(
 def correlate(
     tiles: Any,
     groups: Any,
+    strips: Any,
     met: Any,
     first: Any,
     count: Any,
@@ -105,7 +122,8 @@ def correlate(
     inputs_width: int,
     buffers: Any,
     ring: int,
-    inputs_step: int,
+    ring_width: int,
+    ring_step: int,
     weights: Any,
     kernel_columns: int,
     turn: int,
@@ -135,43 +153,45 @@ def correlate(
         first_line, last_line = part(lines, mine, by_lines), part(lines, mine + 1, by_lines)
         own_sums, own_pivots, table = sums[thread], pivots[thread], tables[thread]
         buffer = buffers[thread]
-        buffer[ring * inputs_width * inputs_step :] = 0.0
+        buffer[ring * ring_width * ring_step :] = 0.0
         if with_moments:
             own_sums[:] = 0.0
             totals[thread] = 0.0
         for item in range(part(blocks, share, by_blocks), part(blocks, share + 1, by_blocks)):
-            c, summed, brought = item * block, 0, 0
+            c, summed = item * block, 0
             number = min(block, channels - c)
-            for line in range(first_line, last_line):
-                last = met[2 * (first[line] + count[line] - 1)] if count[line] else -1
-                brought = _bring(
-                    buffer, ring, inputs, distance, inputs_width, inputs_step, c * images,
-                    number * images, max(brought, lowest[line]), last + 1, brought,
-                )  # fmt: skip
-                for which in range(len(groups)):
-                    group = groups[which]
-                    pixel = line * width + group[COLUMN]
-                    _fill(
-                        table, group, met, first[line], count[line], ring, inputs_width,
-                        inputs_step, c * weights_step, kernel_columns,
+            for strip in strips:
+                brought = 0
+                for line in range(first_line, last_line):
+                    last = met[2 * (first[line] + count[line] - 1)] if count[line] else -1
+                    brought = _bring(
+                        buffer, ring, ring_width, ring_step, inputs, distance, inputs_width, strip,
+                        c * images, number * images, max(brought, lowest[line]), last + 1, brought,
                     )  # fmt: skip
-                    call_tile(
-                        tiles[which], out, pixel * out_distance + c * images, step * out_distance,
-                        images, bias, c, weights, weights_step, turn, buffer, table,
-                        count[line] * (group[REACH] > 0), mask,
-                        pixel * mask_distance + c * images, step * mask_distance, mode, number,
-                        with_moments, own_sums, c * SUMS, own_pivots, c,
-                        line == first_line and which == 0, real, inputs,
-                        _coming(distance, inputs_width, brought, group, c * images),
-                        distance, inputs_width * distance,
-                    )  # fmt: skip
-                summed += width
-                enough = line == first_line or summed * images >= SUMMED_VALUES
-                if with_moments and (enough or line == last_line - 1):
-                    join_sums(
-                        own_sums, own_pivots, totals[thread], c, c + number, summed, real_images
-                    )
-                    summed = 0
+                    for which in range(strip[BEGIN], strip[END]):
+                        group = groups[which]
+                        pixel = line * width + group[COLUMN]
+                        _fill(
+                            table, group, met, first[line], count[line], ring, ring_width,
+                            ring_step, strip[LEFT], c * weights_step, kernel_columns,
+                        )  # fmt: skip
+                        call_tile(
+                            tiles[which], out, pixel * out_distance + c * images,
+                            step * out_distance, images, bias, c, weights, weights_step, turn,
+                            buffer, table, count[line] * (group[REACH] > 0), mask,
+                            pixel * mask_distance + c * images, step * mask_distance, mode, number,
+                            with_moments, own_sums, c * SUMS, own_pivots, c,
+                            line == first_line and which == 0, real, inputs,
+                            _coming(distance, inputs_width, brought, group, c * images),
+                            distance, inputs_width * distance,
+                        )  # fmt: skip
+                    summed += strip[RESULTS]
+                    enough = line == first_line or summed * images >= SUMMED_VALUES
+                    if with_moments and (enough or line == last_line - 1):
+                        join_sums(
+                            own_sums, own_pivots, totals[thread], c, c + number, summed, real_images
+                        )
+                        summed = 0
         finish_stores()
 
 
@@ -179,6 +199,7 @@ def correlate(
 def weights_gradient(
     tiles: Any,
     groups: Any,
+    strips: Any,
     met: Any,
     first: Any,
     count: Any,
@@ -193,7 +214,8 @@ def weights_gradient(
     inputs_width: int,
     buffers: Any,
     ring: int,
-    inputs_step: int,
+    ring_width: int,
+    ring_step: int,
     kernel_columns: int,
     tables: Any,
     block: int,
@@ -215,35 +237,37 @@ def weights_gradient(
     for thread in numba.prange(by_lines * by_blocks):
         mine, share = thread // by_blocks, thread % by_blocks
         own, table, buffer = sums[thread], tables[thread], buffers[thread]
-        buffer[ring * inputs_width * inputs_step :] = 0.0
+        buffer[ring * ring_width * ring_step :] = 0.0
         own[:] = 0.0
         totals[thread] = 0.0
         for item in range(part(blocks, share, by_blocks), part(blocks, share + 1, by_blocks)):
-            c, summed, brought = item * block, 0, 0
+            c, summed = item * block, 0
             number = min(block, channels - c)
-            for line in range(part(lines, mine, by_lines), part(lines, mine + 1, by_lines)):
-                last = met[2 * (first[line] + count[line] - 1)] if count[line] else -1
-                brought = _bring(
-                    buffer, ring, inputs, distance, inputs_width, inputs_step, c * images,
-                    number * images, max(brought, lowest[line]), last + 1, brought,
-                )  # fmt: skip
-                for which in range(len(groups)):
-                    group = groups[which]
-                    _fill(
-                        table, group, met, first[line], count[line], ring, inputs_width,
-                        inputs_step, 0, kernel_columns,
+            for strip in strips:
+                brought = 0
+                for line in range(part(lines, mine, by_lines), part(lines, mine + 1, by_lines)):
+                    last = met[2 * (first[line] + count[line] - 1)] if count[line] else -1
+                    brought = _bring(
+                        buffer, ring, ring_width, ring_step, inputs, distance, inputs_width, strip,
+                        c * images, number * images, max(brought, lowest[line]), last + 1, brought,
                     )  # fmt: skip
-                    above = (line * width + group[COLUMN]) * gradient_distance + c * images
-                    call_tile(
-                        tiles[which], own, sums_step, gradient, above, step * gradient_distance,
-                        width * gradient_distance, images, buffer, table, count[line], number,
-                        inputs, _coming(distance, inputs_width, brought, group, c * images),
-                        distance, inputs_width * distance,
-                    )  # fmt: skip
-                summed += width
-                if summed * images >= _SUMMED_PRODUCTS:
-                    _flush(own, totals[thread, c : c + number])
-                    summed = 0
+                    for which in range(strip[BEGIN], strip[END]):
+                        group = groups[which]
+                        _fill(
+                            table, group, met, first[line], count[line], ring, ring_width,
+                            ring_step, strip[LEFT], 0, kernel_columns,
+                        )  # fmt: skip
+                        above = (line * width + group[COLUMN]) * gradient_distance + c * images
+                        call_tile(
+                            tiles[which], own, sums_step, gradient, above, step * gradient_distance,
+                            width * gradient_distance, images, buffer, table, count[line], number,
+                            inputs, _coming(distance, inputs_width, brought, group, c * images),
+                            distance, inputs_width * distance,
+                        )  # fmt: skip
+                    summed += strip[RESULTS]
+                    if summed * images >= _SUMMED_PRODUCTS:
+                        _flush(own, totals[thread, c : c + number])
+                        summed = 0
             _flush(own, totals[thread, c : c + number])
     for c in numba.prange(channels):
         for tap in range(taps):

@@ -1,7 +1,8 @@
 """What lies under the windows of a convolution: tables for kernels that take a group of pixels.
 
 Along a line, results form groups whose windows lie a whole number of the kernel's columns apart.
-With a dilation, and in backward-data with a stride, these are no neighbours but `step` apart.
+With a dilation, and in backward-data with a stride, these are no neighbours but `step` apart. The
+groups of neighbouring columns of results form a strip, which is taken through all lines.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ COLUMN, FIRST, REACH, PLACES = range(4)
 """Places in the row of a group: the column of its first result, the first of the kernel's columns
 that it meets, how many columns of inputs follow, and from here on these (-1 outside the image)."""
 
+BEGIN, END, LEFT, RIGHT, RESULTS = range(5)
+"""Places in the row of a strip: its first group and the one behind its last, the first column of
+inputs under its windows and the one behind the last (none: both are 0), and its columns."""
+
 _FAR = 2**40
 """Beyond all lines."""
 
@@ -31,17 +36,20 @@ def reach(pixels: int, columns: int, stride: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The groups of a line of results, and what each line of results meets.
+    """The strips and groups of a line of results, and what each line of results meets.
 
     `groups` (number, PLACES + reach) int64; `sizes` are the pixels of each, and the columns of the
-    kernel that each meets. Windows are `stride` columns apart, the results of a group `step`, and
-    the kernel's columns `turn`. Line h of results meets the `count`[h] pairs (line of inputs, line
-    of the kernel) that begin at `met`[2 * `first`[h]]. No line from h on meets inputs before line
-    `lowest`[h]; from there to the last that line h meets there are at most `span` lines.
+    kernel that each meets. `strips` (number, 5) int64 have at most `width` columns of inputs each.
+    Windows are `stride` columns apart, the results of a group `step`, and the kernel's columns
+    `turn`. Line h of results meets the `count`[h] pairs (line of inputs, line of the kernel) that
+    begin at `met`[2 * `first`[h]]. No line from h on meets inputs before line `lowest`[h]; from
+    there to the last that line h meets there are at most `span` lines.
     """
 
     groups: AnyArray
     sizes: tuple[tuple[int, int], ...]
+    strips: AnyArray
+    width: int
     stride: int
     step: int
     turn: int
@@ -57,22 +65,29 @@ def windows_take(shape: ConvolutionShape) -> bool:
     return shape.stride[1] == 1 or shape.dilation[1] == 1
 
 
-def windows(shape: ConvolutionShape, backward: bool, pixels: int) -> Windows:
+def windows(shape: ConvolutionShape, backward: bool, pixels: int, room: int) -> Windows:
     """Return the windows of a shape that `windows_take`, in groups of at most so many pixels.
 
-    In backward-data, results are gradients of the inputs, and "inputs" those of the outputs.
+    A strip has as many columns of results as there is `room` for columns of inputs under them, and
+    one group of each phase of the step at least. In backward-data, results are gradients of the
+    inputs, and "inputs" those of the outputs.
     """
     stride, dilation = shape.stride[1], shape.dilation[1]
     step = max(stride, dilation) if backward else dilation
     width = shape.width if backward else shape.pixels
-    groups, sizes = [], []
-    for phase in range(min(step, width)):
-        columns = range(phase, width, step)
-        for begin in range(0, len(columns), pixels):
-            mine = columns[begin : begin + pixels]
-            group, size = _group(shape, backward, mine)
-            groups.append(group)
-            sizes.append(size)
+    groups: list[list[int]] = []
+    sizes, strips = [], []
+    for columns in _strips(shape, backward, width, pixels * step, room):
+        begin = len(groups)
+        for phase in columns[:step]:
+            mine = range(phase, columns.stop, step)
+            for first in range(0, len(mine), pixels):
+                group, size = _group(shape, backward, mine[first : first + pixels])
+                groups.append(group)
+                sizes.append(size)
+        inside = [place for group in groups[begin:] for place in group[PLACES:] if place >= 0]
+        left, right = (min(inside), max(inside) + 1) if inside else (0, 0)
+        strips.append([begin, len(groups), left, right, len(columns)])
     longest = max(len(group) for group in groups)
     table = np.full((len(groups), longest), -1, np.int64)
     for row, group in zip(table, groups, strict=True):
@@ -92,6 +107,8 @@ def windows(shape: ConvolutionShape, backward: bool, pixels: int) -> Windows:
     return Windows(
         table,
         tuple(sizes),
+        np.array(strips, np.int64),
+        max(right - left for _, _, left, right, _ in strips),
         1 if backward else stride,
         step,
         -stride if backward else 1,
@@ -101,6 +118,18 @@ def windows(shape: ConvolutionShape, backward: bool, pixels: int) -> Windows:
         lowest,
         max(1, *(high + 1 - low for (_, high), low in zip(ends, lowest.tolist(), strict=True))),
     )
+
+
+def _strips(
+    shape: ConvolutionShape, backward: bool, width: int, unit: int, room: int
+) -> list[range]:
+    """Divide columns of results into strips of about the same size, multiples of a unit."""
+    around, most = (shape.kernel[1] - 1) * shape.dilation[1], width
+    if room < (shape.pixels if backward else shape.width):
+        most = room * shape.stride[1] - around if backward else (room - around) // shape.stride[1]
+    number = -(-width // max(most // unit * unit, unit))
+    size = -(-width // (number * unit)) * unit
+    return [range(begin, min(begin + size, width)) for begin in range(0, width, size)]
 
 
 def _meetings(shape: ConvolutionShape, axis: int, backward: bool, place: int) -> list[Meeting]:

@@ -26,6 +26,17 @@ def test_blocks_of_any_number_of_channels_are_taken(
         assert_array_equal(got, wanted)
 
 
+def test_strips_of_any_number_of_columns_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = ConvolutionShape(16, 6, 23, 3, 3, (3, 3), (1, 2), (1, 1), groups=3)
+    monkeypatch.setattr(depthwise_convolution, "RING_BYTES", 9000)
+    operands, operation = whole_operands(shape), DepthwiseConvolution(shape)
+    assert [len(way.strips) for way in operation._windows] == [3, 2]
+    expected = operands.results(REFERENCE.convolution(shape), Memory(REFERENCE))
+    found = operands.results(operation, Memory(operations("numba")))
+    for got, wanted in zip(found, expected, strict=True):
+        assert_array_equal(got, wanted)
+
+
 def test_sums_are_made_anew_in_each_call() -> None:
     shape = ConvolutionShape(16, 5, 5, 3, 3, (3, 3), padding=(1, 1), groups=3)
     operands, operation = whole_operands(shape), DepthwiseConvolution(shape)
