@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from affinity.exec import pinned_command, worker_command
     from affinity.machine.memory_kind import HbmWord, parse_hbm
     from affinity.machine.read import read_machine, read_topology
+    from affinity.placement.beside_gpus import with_gpu_of
     from affinity.placement.place import physical_cores, place_workers
     from affinity.placement.plan import Arena, MemoryPlan, Need, Placement, Plan, Request, Reserve
     from affinity.placement.tiles import tiles_of
@@ -53,8 +54,9 @@ if TYPE_CHECKING:
         observed_binding,
         remarks,
     )
+    from affinity.process.visible_gpus import visible_gpus
     from affinity.terms import OptionNames, options_named
-    from affinity.topology import Cache, Core, HugePages, Modes, NumaNode, SideCache, Topology
+    from affinity.topology import Cache, Core, Gpu, HugePages, Modes, NumaNode, SideCache, Topology
 
 _MODULE_OF = {
     **dict.fromkeys(("format_cpulist", "parse_cpulist"), "cpulist"),
@@ -90,8 +92,11 @@ _MODULE_OF = {
     ),
     **dict.fromkeys(("placement_environment", "thread_environment"), "process.thread_environment"),
     **dict.fromkeys(
-        ("Cache", "Core", "HugePages", "Modes", "NumaNode", "SideCache", "Topology"), "topology"
+        ("Cache", "Core", "Gpu", "HugePages", "Modes", "NumaNode", "SideCache", "Topology"),
+        "topology",
     ),
+    "visible_gpus": "process.visible_gpus",
+    "with_gpu_of": "placement.beside_gpus",
 }
 
 __all__ = [
@@ -101,6 +106,7 @@ __all__ = [
     "Arena",
     "Cache",
     "Core",
+    "Gpu",
     "HbmWord",
     "HugePages",
     "MemoryPlan",
@@ -151,6 +157,8 @@ __all__ = [
     "thread_environment",
     "tiles_of",
     "touch",
+    "visible_gpus",
+    "with_gpu_of",
     "worker_command",
 ]
 

@@ -96,15 +96,18 @@ def worker_command(
     """The arguments that start `command` as the worker of `placement`, which it can read back.
 
     It gets the computing cpus, the memory policy and the thread counts of its place, the variable
-    for `own_placement`, and `environment` on top. With `pin_threads` each OpenMP thread stays on
-    its core; otherwise threads roam. See `pinned_command` for the rest.
+    for `own_placement`, that which tells CUDA of its GPUs, and `environment` on top. With
+    `pin_threads` each OpenMP thread stays on its core; otherwise threads roam. See `pinned_command`
+    for the rest.
     """
     # Only the one who starts workers needs this, not affinity.exec itself, which must be fast.
     from affinity.process.own import PLACEMENT_VARIABLE, encode_placement
+    from affinity.process.visible_gpus import CUDA_VARIABLE
 
     variables = {
         **thread_environment(placement.threads, placement.cores if pin_threads else ()),
         PLACEMENT_VARIABLE: encode_placement(placement),
+        **({CUDA_VARIABLE: ",".join(placement.visible_gpus)} if placement.visible_gpus else {}),
         **(environment or {}),
     }
     memory = placement.memory

@@ -114,12 +114,13 @@ def snapshot(options: argparse.Namespace) -> int:
 
 
 def _make_plan(options: argparse.Namespace) -> tuple[Topology, Plan]:
-    from affinity.cli.options.request import FIT, narrowed, request_from
+    from affinity.cli.options.request import FIT, narrowed, request_from, with_gpus
     from affinity.placement.place import place_workers
 
     request = request_from(options)
     topology, allowed = _machine(options)
     allowed = narrowed(allowed, topology, options)
+    request = with_gpus(request, topology, options)
     if options.workers == FIT:
         from affinity.cli.fit_workers import place_as_many
 

@@ -34,7 +34,7 @@ def show_plan(topology: Topology, plan: Plan) -> str:
         (
             f"{counted(len(plan.workers), 'worker')} on {machine_name(topology)}\n"
             f"memory {policy}: {_POLICIES[policy]}",
-            table(_HEAD, [_row(topology, worker) for worker in plan.workers], _TO_THE_RIGHT),
+            _table(topology, plan.workers),
             section("Cores", [*core_map(topology, plan), *_left_over(plan)]),
             section("Where the needs go", told_of("rank", _needs(topology, plan.workers))),
             section("Why", told_of("rank", _reasons(plan.workers))),
@@ -46,6 +46,15 @@ def show_plan(topology: Topology, plan: Plan) -> str:
 def kernel_words(memory: MemoryPlan | Arena) -> str:
     """A memory policy in the terms of set_mempolicy(2): ``"preferred 4"``."""
     return f"{memory.mode} {format_cpulist(memory.nodes)}".strip()
+
+
+def _table(topology: Topology, workers: Sequence[Placement]) -> str:
+    """A row for each worker, with its GPU where some have one."""
+    rows = [_row(topology, worker) for worker in workers]
+    if not any(worker.gpu for worker in workers):
+        return table(_HEAD, rows, _TO_THE_RIGHT)
+    rows = [(*row, worker.gpu) for row, worker in zip(rows, workers, strict=True)]
+    return table((*_HEAD, "GPU"), rows, _TO_THE_RIGHT)
 
 
 def _row(topology: Topology, worker: Placement) -> tuple[str, ...]:

@@ -29,9 +29,10 @@ def plan_memory(
     `strict` where the need exceeds a worker's share.
     """
     aims = {
-        own: aim(memories, own, request) for own in dict.fromkeys(seat.numa_nodes for seat in seats)
+        (own, beside): aim(memories, own, _beside_gpu(request) if beside else request)
+        for own, beside in dict.fromkeys((seat.numa_nodes, bool(seat.gpu)) for seat in seats)
     }
-    chosen = [aims[seat.numa_nodes] for seat in seats]
+    chosen = [aims[seat.numa_nodes, bool(seat.gpu)] for seat in seats]
     budgets = free = _budgets(memories, chosen, memories.free())
     over = beyond_limit(memories.allowed, len(seats), request.needs)
     if request.policy == "strict":
@@ -54,6 +55,12 @@ def plan_memory(
         notes += [*filling.notes(request, fits=not over), *_cache_notes(memories, plans)]
     notes += spill_notes(memories, seats, chosen, plans)
     return plans, [*notes, *_idle_policy_notes(memories, chosen, request)]
+
+
+def _beside_gpu(request: Request) -> Request:
+    """The request for memory that a GPU copies from and to: DRAM is as fast for it as HBM."""
+    free_to_choose = request.kind == "best" and request.policy in ("strict", "spill")
+    return replace(request, kind="dram") if free_to_choose else request
 
 
 def _budgets(memories: Memories, aims: Sequence[Aim], room: Mapping[int, int]) -> list[int]:

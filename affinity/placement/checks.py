@@ -9,6 +9,7 @@ from typing import get_args
 
 from affinity import terms
 from affinity.errors import PlacementError
+from affinity.placement.beside_gpus import check_gpus
 from affinity.placement.plan import MemoryPolicy, Request, Strategy, Unit, WantedKind
 from affinity.placement.wording import counted
 
@@ -20,6 +21,7 @@ def check_request(request: Request) -> None:
     _check_needs(request)
     if request.cpus:
         _check_by_hand(request)
+    check_gpus(request)
     if request.policy in ("none", "cache") and request.kind != "best":
         raise PlacementError(
             f"memory of {terms.kind(request.kind)} asked for with "

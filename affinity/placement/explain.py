@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from affinity.placement.beside_gpus import gpu_of, name_of
 from affinity.placement.plan import Placement, Request
 from affinity.placement.sharing import ALIGNED_SHARE
 from affinity.placement.tiles import Tile
 from affinity.placement.wording import by_whom, counted, listed, numbered
-from affinity.topology import Core, Topology
+from affinity.topology import Core, Gpu, Topology
 
 if TYPE_CHECKING:
     from affinity.process.allowed import AllowedResources
@@ -39,7 +40,9 @@ class Explainer:
 
     def reasons(self, seat: Placement, cores: Sequence[Core], workers: int) -> tuple[str, ...]:
         """The reasons for a worker's cores."""
-        sentences = [self._how(workers), self._where(cores), *self._across(cores)]
+        gpu = gpu_of(seat.rank, self._request)
+        how = self._how(workers) if gpu is None else _with_gpu(gpu, seat)
+        sentences = [how, self._where(cores), *(self._across(cores) if gpu is None else ())]
         widest = max(self._tile_of[core.cpus[0]] for core in cores)
         if widest > 1 and not self._request.cpus and self._request.workers != "core":
             sentences.append(f"cores that share an L2 cache stay together, here up to {widest}")
@@ -53,6 +56,8 @@ class Explainer:
             some = f", {counted(each, 'core')} of it" if each else ""
             return f"one worker for each {UNIT_WORDS[asked.workers]}{some}"
         if each is None:
+            if any(asked.gpus):
+                return "it has its share of the cores that workers with a GPU leave"
             if workers > 1:
                 return f"{workers} workers share {counted(self._total, 'core')}"
             return f"one worker has {_all_of(self._total)} {_noun(self._total)}"
@@ -83,6 +88,14 @@ class Explainer:
             "it spans NUMA nodes, as whole ones would leave some worker less than "
             f"{ALIGNED_SHARE:.0%} of an even share"
         ]
+
+
+def _with_gpu(gpu: Gpu, seat: Placement) -> str:
+    """Which GPU a worker has, and whether its cores are next to it."""
+    near = set(seat.all_cpus).intersection(gpu.cpus)
+    where = "next to it" if near else "away from it" if gpu.cpus else "anywhere"
+    why = f" ({gpu.evidence})" if gpu.evidence else ""
+    return f"it computes on GPU {name_of(gpu)}, {gpu.model}; its cores are {where}{why}"
 
 
 def _all_of(number: int) -> str:
@@ -121,8 +134,9 @@ def plan_notes(
 
 
 def _size_notes(request: Request, seats: Sequence[Placement]) -> list[str]:
-    sizes = sorted(Counter(len(seat.cores) for seat in seats).items(), reverse=True)
-    if len(sizes) == 1 or request.cpus or isinstance(request.workers, str):
+    computing = (len(seat.cores) for seat in seats if not seat.gpu)
+    sizes = sorted(Counter(computing).items(), reverse=True)
+    if len(sizes) < 2 or request.cpus or isinstance(request.workers, str):
         return []
     groups = listed(f"{counted(number, 'worker')} with {cores}" for cores, number in sizes)
     return [f"workers are uneven: {groups} computing cores; all wait for the smallest"]

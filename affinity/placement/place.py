@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from affinity.cpulist import format_cpulist
 from affinity.errors import PlacementError, TooManyWorkers
+from affinity.placement.beside_gpus import GPU_HOST_CORES, cores_beside, with_gpu_of
 from affinity.placement.budget import plan_memory
 from affinity.placement.checks import check_request
 from affinity.placement.explain import UNIT_WORDS, Explainer, plan_notes
@@ -67,7 +68,10 @@ class _Placer:
     def plan(self) -> Plan:
         """Place cores first, then memory, then collect notes."""
         groups = self._groups()
-        seats = [seat(rank, group, self.request) for rank, group in enumerate(groups)]
+        seats = [
+            with_gpu_of(seat(rank, group, self.request), self.request)
+            for rank, group in enumerate(groups)
+        ]
         memories = Memories(self.topology, self.allowed)
         plans, memory_notes = plan_memory(memories, seats, self.request)
         explainer = Explainer(self.topology, self.request, self.cores, self.tiles)
@@ -97,12 +101,39 @@ class _Placer:
                 f"{format_cpulist(self.allowed.cpus)}{by_whom(self.allowed)} "
                 f"{format_cpulist(self.kept)} are kept for the system: keep fewer"
             )
+        if any(self.request.gpus):
+            return self._beside_gpus()
         if isinstance(self.request.workers, int):
             groups = self._numbered(self.request.workers)
         else:
             groups = self._one_per_unit()
-        most = self.request.cores_per_worker
-        return [tuple(core for tile in group for core in tile.cores)[:most] for group in groups]
+        return [_cores(group)[: self.request.cores_per_worker] for group in groups]
+
+    def _beside_gpus(self) -> list[tuple[Core, ...]]:
+        """The cores next to the GPUs first, then what the workers without one share."""
+        request, workers = self.request, int(self.request.workers)
+        gpus = {rank: gpu for rank, gpu in enumerate(request.gpus) if gpu is not None}
+        others = [rank for rank in range(workers) if rank not in gpus]
+        most = None if others else request.cores_per_worker
+        each = request.gpu_host_cores or (GPU_HOST_CORES if others else most)
+        beside = cores_beside(self.tiles, tuple(gpus.values()), each)
+        groups = dict(zip(gpus, (_cores(group)[:most] for group in beside), strict=True))
+        if others:
+            left = {cpu for core in self.cores for cpu in core.cpus}
+            left.difference_update(*(core.cpus for group in groups.values() for core in group))
+            if not left:
+                raise PlacementError(
+                    f"{counted(len(gpus), 'worker')} with a GPU would have all cores, "
+                    f"{counted(len(others), 'worker')} without one none: ask for fewer cores "
+                    "beside each GPU, or for fewer workers"
+                )
+            whom = f"{counted(len(gpus), 'worker')} with a GPU have the rest"
+            allowed = replace(
+                self.allowed, cpus=tuple(sorted(left)), said_by=(*self.allowed.said_by, whom)
+            )
+            rest = replace(request, workers=len(others), gpus=())
+            groups.update(zip(others, _Placer(self.topology, allowed, rest)._groups(), strict=True))
+        return [groups[rank] for rank in range(workers)]
 
     def _numbered(self, workers: int) -> list[Group]:
         if workers > len(self.tiles):
@@ -185,6 +216,10 @@ class _Placer:
 
     def _most(self, cores: int) -> int:
         return max(n for n in range(1, len(self.tiles) + 1) if pack(self.tiles, n, cores))
+
+
+def _cores(group: Sequence[Tile]) -> tuple[Core, ...]:
+    return tuple(core for tile in group for core in tile.cores)
 
 
 def _cpus(group: Sequence[Tile]) -> list[int]:

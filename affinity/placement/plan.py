@@ -6,7 +6,10 @@ Machine and permissions come from elsewhere.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from affinity.topology import Gpu
 
 MemoryPolicy: TypeAlias = Literal["strict", "spill", "split", "weighted", "cache", "none"]
 """How a worker's memory is tied to its nodes.
@@ -63,6 +66,10 @@ class Request:
     `scatter` spreads the workers over packages and NUMA nodes; they differ only if cores are
     left over. `cpus` gives each rank its cpus by hand, and the rest of the request only its
     memory. `hbm_nodes` is not here: what is HBM is said when the machine is read.
+
+    `gpus` are those of the workers by rank, None for one that computes on its cores; ranks behind
+    have none either. A worker with a GPU gets `gpu_host_cores` cores next to it, before the others
+    share the rest. None means 2, or all there are where every worker has a GPU.
     """
 
     workers: int | Unit = 1
@@ -74,6 +81,8 @@ class Request:
     policy: MemoryPolicy = "spill"
     kind: WantedKind = "best"
     needs: tuple[Need, ...] = ()
+    gpus: tuple[Gpu | None, ...] = ()
+    gpu_host_cores: int | None = None
 
 
 KernelMode: TypeAlias = Literal[
@@ -124,7 +133,9 @@ class Placement:
     `cpus` are OS ids: all the allowed hardware threads of its computing cores. `cores` are the
     same core by core, empty if its threads may roam. `numa_nodes` are the nodes that its cores
     belong to. `communication_cpus` and `data_cpus` are for helping threads and not in `cpus`,
-    unless communication runs on the siblings of computing cores.
+    unless communication runs on the siblings of computing cores. `gpu` is the address of its GPU
+    (the UUID of a part of one, a MIG instance), "" without one; `visible_gpus` are the UUIDs of all
+    GPUs that it is to see, its own first, empty where they are not known.
     """
 
     rank: int
@@ -137,6 +148,8 @@ class Placement:
     data_cpus: tuple[int, ...] = ()
     memory: MemoryPlan = field(default_factory=MemoryPlan)
     reasons: tuple[str, ...] = ()
+    gpu: str = ""
+    visible_gpus: tuple[str, ...] = ()
 
     @property
     def all_cpus(self) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ import platform
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from affinity import parse_cpulist
+from affinity import own_placement, parse_cpulist
 from knltrain.config import RunConfig
 from knltrain.errors import ConfigError
 
@@ -29,10 +29,18 @@ def with_own_backend(config: RunConfig, rank: int, host: str | None = None) -> R
     if own.device != "cpu":
         from knltrain.backends.torch.devices import device_named
 
-        key = f"{where}.device"
-        device = device_named(own.device, alike.index(rank), len(alike), key)
+        key, place = f"{where}.device", own_placement()
+        if place is not None and place.visible_gpus:  # its own is the first that it sees
+            device = device_named(own.device.partition(":")[0], key=key)
+        else:
+            device = device_named(own.device, alike.index(rank), len(alike), key)
         own = own.model_copy(update={"device": str(device)})
     return config.model_copy(update={"backend": own})
+
+
+def device_of(config: RunConfig, rank: int, host: str | None = None) -> str:
+    """The device of worker `rank` on `host`, as the configuration names it."""
+    return _backend_of(config, rank, platform.node() if host is None else host)[0].device
 
 
 def check_devices(config: RunConfig) -> list[str]:

@@ -279,6 +279,11 @@ class PlacementConfig(Table):
         description="cores of each computer that make batches ahead of its workers; auto: one of"
         " every 16; 0: each worker makes its own, before it computes",
     )
+    gpu_host_cores: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        default="auto",
+        description="cores next to its GPU of each worker that has one; auto: 2, or all there are"
+        " where every worker of the computer has one",
+    )
     memory: Literal["strict", "spill", "split", "weighted", "cache", "none"] = Field(
         default="spill", description="how a worker's memory is tied to its nodes"
     )

@@ -25,6 +25,8 @@ from affinity import (
     read_allowed,
     read_topology,
     tiles_of,
+    visible_gpus,
+    with_gpu_of,
 )
 from knltrain.assembly import check_names, check_run, doubts_about, resolved, strategy_of
 from knltrain.assembly.preprocessing import with_numbers
@@ -35,6 +37,7 @@ from knltrain.data.model_preprocessing import ModelPreprocessing
 from knltrain.errors import ConfigError
 from knltrain.input.batch_shape import BatchShape
 from knltrain.launch.data_cores import apart_for_data, memory_for_data
+from knltrain.launch.gpus import most_on_gpus, with_gpus
 from knltrain.launch.node_share import ALONE, NodeShare
 
 Keep: TypeAlias = Callable[[tuple[int, ...], Dataset], None]
@@ -109,11 +112,12 @@ def _plan(config: RunConfig, node_share: NodeShare, keep: Keep | None) -> RunPla
     config = _on_nodes(config, node_share)
     hbm_nodes = config.placement.hbm_nodes
     topology = read_topology(hbm=parse_hbm(hbm_nodes) if hbm_nodes else None)
-    allowed = read_allowed()
+    allowed, gpus = read_allowed(), visible_gpus(topology.gpus).gpus
     config, pool, allowed = apart_for_data(config, node_share, topology, allowed)
     asked, config = config, _at_home_anywhere(_counted(config, node_share, topology, allowed))
     doubts = doubts_about(config, config.total_workers)
-    request, quota_notes = _within_quota(asked, request_of(config, node_share), topology, allowed)
+    request = with_gpus(request_of(config, node_share), config, gpus, node_share)
+    request, quota_notes = _within_quota(asked, request, topology, allowed)
     if config.placement.pin:
         place_workers(topology, allowed, _cores_alone(request))  # too many workers: said first
     nodes = memory_for_data(config, topology, allowed)
@@ -125,7 +129,7 @@ def _plan(config: RunConfig, node_share: NodeShare, keep: Keep | None) -> RunPla
     if config.placement.pin:
         plan = place_workers(topology, allowed, replace(request, needs=size.needs))
     else:
-        plan = _unpinned(config, node_share, topology, allowed)
+        plan = _unpinned(config, node_share, topology, allowed, request)
     notes = (*doubts, *size.notes, *(quota_notes or allowed.notes), *_crowded(config, plan))
     notes += plan.notes
     return RunPlan(
@@ -183,6 +187,7 @@ def asked_of(config: RunConfig, placement: Placement) -> dict[str, object]:
             "need_bytes": memory.need_bytes,
         },
         "reasons": [*placement.reasons, *memory.reasons],
+        **({"gpu": placement.gpu} if placement.gpu else {}),
     }
 
 
@@ -227,6 +232,7 @@ def _counted(
         # At most one on each tile, on most machines a core, that the system leaves.
         cpus = place_workers(topology, allowed, request).workers[0].cpus
         most = _at_most(allowed, len(tiles_of(topology, physical_cores(topology, cpus))))
+        most = min(most, most_on_gpus(config, visible_gpus(topology.gpus).gpus) or most)
         if node_share.shares > 1:
             return resolved(with_workers(config, node_share.shares * most))
         return resolved(config, most)
@@ -269,13 +275,20 @@ def _cores_alone(request: Request) -> Request:
 
 
 def _unpinned(
-    config: RunConfig, node_share: NodeShare, topology: Topology, allowed: AllowedResources
+    config: RunConfig,
+    node_share: NodeShare,
+    topology: Topology,
+    allowed: AllowedResources,
+    request: Request,
 ) -> Plan:
     cores = physical_cores(topology, allowed.cpus)
     workers = _share_of(int(config.workers), node_share)
     nodes = tuple(sorted({core.numa_node for core in cores}))
     threads = max(1, len(cores) // workers)
-    places = tuple(Placement(rank, allowed.cpus, threads, nodes) for rank in range(workers))
+    places = tuple(
+        with_gpu_of(Placement(rank, allowed.cpus, threads, nodes), request)
+        for rank in range(workers)
+    )
     heeded = {"pin", "hbm_nodes", "data_cores"}
     asked = config.placement.model_dump(exclude_defaults=True, exclude=heeded)
     notes = (

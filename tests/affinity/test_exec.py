@@ -230,6 +230,12 @@ def test_worker_gets_cpus_counts_places_and_its_own_variables(cpu: int) -> None:
     assert pinned.stdout.split()[:4] == ["1", f"{{{cpu}}},{{{cpu}}}", "close", "None"]
 
 
+def test_worker_sees_the_gpus_of_its_place(cpu: int) -> None:
+    placement = Placement(0, (cpu,), 1, (0,), gpu="0000:3b:00.0", visible_gpus=("GPU-b", "GPU-a"))
+    show = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'])"
+    assert _run(worker_command([*PYTHON, show], placement)).stdout == "GPU-b,GPU-a\n"
+
+
 def test_start_imports_neither_plans_nor_paths() -> None:
     # What the interpreter itself starts with differs: editable installations bring a finder along.
     show = "import sys; own = {*sys.modules}; import affinity.exec; print(*{*sys.modules} - own)"

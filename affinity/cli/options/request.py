@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import get_args
@@ -27,6 +29,9 @@ from affinity.topology import Topology
 FIT = "fit"
 """In place of a number of workers: as many as fit."""
 
+ALL = "all"
+"""In place of a number of workers with a GPU: one for each."""
+
 
 def add_request_options(parser: argparse.ArgumentParser) -> None:
     """How many workers, on which cores, with which memory."""
@@ -40,14 +45,14 @@ def request_from(options: argparse.Namespace) -> Request:
 
     Raises PlacementError if they give no number of workers.
     """
-    if options.workers is None and not options.cpus_by_rank:
+    if options.workers is None and not options.cpus_by_rank and not options.gpu_workers:
         raise PlacementError(
             "how many workers? say --workers 4, or one for each unit: --workers numa "
             f"({', '.join(get_args(Unit))})"
         )
     workers = 1 if options.workers == FIT else options.workers
     return Request(
-        workers=len(options.cpus_by_rank) if workers is None else workers,
+        workers=max(1, len(options.cpus_by_rank)) if workers is None else workers,
         cores_per_worker=options.cores_per_worker,
         threads_per_core=options.threads_per_core,
         strategy=options.strategy,
@@ -62,7 +67,28 @@ def request_from(options: argparse.Namespace) -> Request:
         policy=options.policy,
         kind=options.memory,
         needs=tuple(options.need),
+        gpu_host_cores=options.gpu_host_cores,
     )
+
+
+def with_gpus(request: Request, topology: Topology, options: argparse.Namespace) -> Request:
+    """The request with the GPUs for --gpu-workers; PlacementError if there are fewer.
+
+    Of a recorded machine all may be used. "all" is one for each GPU, at most for all workers.
+    """
+    asked = options.gpu_workers
+    if not asked:
+        return request
+    from affinity.process.visible_gpus import visible_gpus
+
+    recorded = getattr(options, "machine", None)
+    visible = visible_gpus(topology.gpus, {} if recorded else os.environ)
+    if asked == ALL:
+        most = len(request.cpus) or options.workers
+        asked = max(1, min(len(visible.gpus), most if isinstance(most, int) else sys.maxsize))
+    gpus = visible.first(asked)
+    alone = options.workers is None and not request.cpus
+    return replace(request, gpus=gpus, workers=len(gpus) if alone else request.workers)
 
 
 def narrowed(
@@ -104,6 +130,17 @@ def _add_worker_options(group: argparse._ArgumentGroup) -> None:
         default="close",
         help="with cores left over: fill the machine from the front, or spread over it (close)",
     )
+    group.add_argument(
+        "--gpu-workers",
+        metavar="N|all",
+        type=_gpu_workers,
+        default=0,
+        help="the first N workers compute on a GPU each, with cores next to it (0)",
+    )
+    _add_count(
+        group, "--gpu-host-cores", "cores for each of these (2; all, where each worker has a GPU)",
+        default=None,
+    )  # fmt: skip
     _add_list(group, "--cpus", "share out only these cpus", default=None)
     _add_list(group, "--nodes", "share out only the cores of these nodes", default=None)
     group.add_argument(
@@ -176,6 +213,13 @@ def _workers(text: str) -> int | str:
     raise argparse.ArgumentTypeError(
         f"{text!r} is neither a number nor one of {', '.join(units)}{hint}"
     )
+
+
+def _gpu_workers(text: str) -> int | str:
+    number = whole_number(text)
+    if number is None and text != ALL:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor {ALL}")
+    return ALL if number is None else number
 
 
 def _need(text: str) -> Need:

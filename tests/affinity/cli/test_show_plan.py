@@ -32,6 +32,17 @@ def test_plan_tells_who_gets_what_and_why(knights_landing: Topology, knights_pla
     assert text.endswith("To note\n  * 1.0 GiB of each worker spills into DRAM")
 
 
+def test_gpus_have_a_column_where_there_are_some(
+    knights_landing: Topology, knights_plan: Plan
+) -> None:
+    first, *others = knights_plan.workers
+    plan = replace(knights_plan, workers=(replace(first, gpu="0000:3b:00.0"), *others))
+    lines = show_plan(knights_landing, plan).splitlines()
+    assert lines[3].endswith("GPU")
+    assert lines[5].endswith("0000:3b:00.0")
+    assert "GPU" not in show_plan(knights_landing, knights_plan)
+
+
 def _with_memory(plan: Plan, memory: MemoryPlan) -> Plan:
     return Plan(workers=(replace(plan.workers[0], memory=memory),))
 

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from affinity import Placement
+from affinity.process.own import PLACEMENT_VARIABLE, encode_placement
 from knltrain.assembly import check_names, check_run
 from knltrain.assembly.own_backend import check_devices, with_own_backend
 from knltrain.errors import ConfigError
@@ -114,3 +116,11 @@ def test_another_backend_leaves_the_keys_of_the_first_behind(config):
     backend = {"name": "torch", "engine": "ipex", "workers": [{"ranks": "1", "name": "cpu"}]}
     found = with_own_backend(config(workers=2, backend=backend), 1, "node1").backend
     assert (found.name, found.engine, found.implementation) == ("cpu", "eager", "numba")
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_a_worker_that_sees_its_own_gpu_first_takes_that(config, two_gpus, monkeypatch, device):
+    place = Placement(1, (0,), 1, (0,), gpu="0000:01:00.0", visible_gpus=("GPU-1", "GPU-0"))
+    monkeypatch.setenv(PLACEMENT_VARIABLE, encode_placement(place))
+    chosen = config(workers=2, backend__name="torch", backend__device=device)
+    assert told(chosen, 1)[1] == "cuda:0"

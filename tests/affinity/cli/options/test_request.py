@@ -2,14 +2,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from affinity.cli.options.request import add_request_options, narrowed, request_from
+from affinity.cli.options.request import (
+    add_request_options,
+    narrowed,
+    request_from,
+    with_gpus,
+)
 from affinity.errors import PlacementError
 from affinity.placement.plan import Need, Request, Reserve
 from affinity.process.allowed import AllowedResources
-from affinity.topology import Topology
+from affinity.topology import Gpu, Topology
 
 Refusal = Callable[..., str]
 
@@ -18,6 +24,12 @@ def _options(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     add_request_options(parser)
     return parser.parse_args(words)
+
+
+def _with_gpus(machine: Topology, *words: str) -> Request:
+    gpus = tuple(Gpu(f"0000:0{at}:00.0", "NVIDIA", "", f"GPU-{at}", 0, (), "") for at in range(3))
+    options = _options(*words)
+    return with_gpus(request_from(options), replace(machine, gpus=gpus), options)
 
 
 def _request(*words: str) -> Request:
@@ -51,6 +63,38 @@ def test_every_option_reaches_the_request() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "workers", "gpus"),
+    [
+        ("--workers 2", 2, 0),
+        ("--workers 5 --gpu-workers 2 --gpu-host-cores 4", 5, 2),
+        ("--workers 5 --gpu-workers all", 5, 3),
+        ("--workers 2 --gpu-workers all", 2, 2),
+        ("--gpu-workers all", 3, 3),
+        ("--gpu-workers 2", 2, 2),
+        ("--cpus-by-rank 0:1 --gpu-workers all", 2, 2),
+        ("--workers fit --cores-per-worker 2 --gpu-workers all", 1, 3),
+    ],
+)
+def test_the_first_workers_get_the_gpus(
+    knights_landing: Topology, words: str, workers: int, gpus: int
+) -> None:
+    request = _with_gpus(knights_landing, *words.split())
+    assert (request.workers, len(request.gpus)) == (workers, gpus)
+    assert request.gpu_host_cores == (4 if "--gpu-host-cores" in words else None)
+
+
+def test_gpus_are_those_that_the_environment_leaves(
+    knights_landing: Topology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
+    (gpu,) = _with_gpus(knights_landing, "--gpu-workers", "all").gpus
+    assert gpu is not None
+    assert gpu.uuid == "GPU-2"
+    with pytest.raises(PlacementError, match="CUDA_VISIBLE_DEVICES=2"):
+        _with_gpus(knights_landing, "--gpu-workers", "2")
+
+
 def test_cpus_by_hand_need_no_number_of_workers() -> None:
     assert _request("--cpus-by-rank", "0-3:8,10") == Request(
         workers=2, cpus=((0, 1, 2, 3), (8, 10))
@@ -74,6 +118,7 @@ def test_forgotten_number_of_workers_is_asked_for() -> None:
         (("--cpus", "0-x"), "bad cpu list '0-x'"),
         (("--cpus", "9" * 5000), "no cpu has a number of"),
         (("--need", f"weights={'9' * 400}G"), "bad size '999"),
+        (("--gpu-workers", "some"), "'some' is neither a number nor all"),
         (("--need", "weights"), "bad need 'weights': expected NAME=SIZE or NAME=SIZE@KIND"),
         (("--need", "=3G"), "bad need '=3G'"),
         (("--need", "weights=3Q"), "bad size '3Q'"),

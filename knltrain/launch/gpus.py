@@ -1,0 +1,84 @@
+"""Which worker computes on which GPU, as far as the machine tells of its GPUs.
+
+Where it does not, as in some containers, PyTorch counts them in the workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from affinity import Gpu, Request
+from knltrain.assembly.own_backend import device_of
+from knltrain.config import RunConfig
+from knltrain.launch.node_share import ALONE, NodeShare
+
+_MAKERS: Final = {"cuda": ("NVIDIA", "AMD"), "xpu": ("Intel",)}
+"""Of the devices of each kind; PyTorch for AMD's calls them "cuda", too."""
+
+
+def with_gpus(
+    request: Request, config: RunConfig, visible: Sequence[Gpu], node_share: NodeShare = ALONE
+) -> Request:
+    """The request with one of the `visible` GPUs for each worker whose device is one.
+
+    Without GPUs where there are fewer than the workers need, and where ranks of several computers
+    say which workers: they are not known yet.
+    """
+    tables = config.backend.workers
+    ranks_of_others = config.total_nodes > 1 and any(each.ranks is not None for each in tables)
+    if config.backend.is_plain or not visible or ranks_of_others:
+        return request
+    assert isinstance(request.workers, int)
+    own, on_computer = request.workers, int(config.workers)
+    first = node_share.node * on_computer
+    names = [_plain(device_of(config, first + at)) for at in range(on_computer)]
+    begin = node_share.share * own
+    gpus = [_gpu(names, at, begin, visible) for at in range(begin, begin + own)]
+    needed = [name for name in names[begin : begin + own] if name != "cpu"]
+    if not needed or sum(gpu is not None for gpu in gpus) < len(needed):
+        return request
+    cores = config.placement.gpu_host_cores
+    return replace(request, gpus=tuple(gpus), gpu_host_cores=None if cores == "auto" else cores)
+
+
+def most_on_gpus(config: RunConfig, visible: Sequence[Gpu]) -> int | None:
+    """How many workers find a GPU, where all are to compute on one of their own; else None."""
+    alone = not config.backend.workers and config.backend.device in _MAKERS
+    return len(_of_kind(config.backend.device, visible)) or None if alone else None
+
+
+def _gpu(names: Sequence[str], at: int, begin: int, visible: Sequence[Gpu]) -> Gpu | None:
+    """The GPU of the computer's worker `at`, whose share of the workers starts at `begin`.
+
+    It is its kind's, of which the workers before this one have taken theirs, unless a share sees
+    its own GPUs alone.
+    """
+    kind, _, index = names[at].partition(":")
+    mine = _of_kind(kind, visible)
+    if kind == "cpu" or not mine:
+        return None
+    if index:
+        return mine[int(index)] if int(index) < len(mine) else None
+    position = names[:at].count(names[at])
+    if names.count(names[at]) > len(mine):
+        position -= names[:begin].count(names[at])
+    return mine[position] if position < len(mine) else None
+
+
+def _of_kind(kind: str, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """The GPUs that PyTorch counts as one kind, which are of one maker."""
+    for maker in _MAKERS.get(kind, ()):
+        if found := tuple(gpu for gpu in gpus if gpu.vendor == maker):
+            return found
+    return ()
+
+
+def _plain(name: str) -> str:
+    """The name of a device, with that of the accelerator that PyTorch finds for "auto"."""
+    if name != "auto":
+        return name
+    from knltrain.backends.torch.devices import device_named
+
+    return device_named("auto").type
