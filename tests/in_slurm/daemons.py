@@ -9,7 +9,7 @@ with it whatever is left of jobs; before that it removes the folder and the cont
 Partition "bound" (the default) has a node on which Slurm binds tasks by masks alone, with
 task/affinity, "two" that one and another of its kind, "confined" one on which each job is also in a
 cpuset of its own, with task/cgroup, and "all" has all. All nodes are this machine, each with all of
-its cpus.
+its cpus. Slurm takes two devices of "bound" and of "second" for GPUs, and tells jobs of them.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket
 CredType=cred/munge
 ProctrackType=proctrack/linuxproc
+GresTypes=gpu
 TaskPlugin={task_plugin}
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
@@ -67,6 +68,10 @@ PartitionName=bound Nodes={bound} Default=YES MaxTime=INFINITE
 PartitionName=confined Nodes={confined} MaxTime=INFINITE
 PartitionName=two Nodes={bound},{second} MaxTime=INFINITE
 PartitionName=all Nodes={bound},{second},{confined} MaxTime=INFINITE
+"""
+GPUS = """\
+NodeName={bound},{second} Name=gpu File=/dev/null
+NodeName={bound},{second} Name=gpu File=/dev/zero
 """
 CGROUPS = f"CgroupMountpoint={CPUSETS.parent}\nConstrainCores=yes\n"
 
@@ -107,8 +112,8 @@ def configure(folder: Path, nodes: dict[str, str]) -> None:
     ports = free_ports(1 + len(nodes))
     lines = [
         f"NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} "
-        f"Feature={FEATURES} {hardware}"
-        for name, port in zip(nodes.values(), ports[1:], strict=True)
+        f"Feature={FEATURES} {hardware}{'' if kind == 'confined' else ' Gres=gpu:2'}"
+        for (kind, name), port in zip(nodes.items(), ports[1:], strict=True)
     ]
     plugins = {"slurm": "task/affinity", "slurm-confined": "task/cgroup,task/affinity"}
     for file, plugin in plugins.items():
@@ -121,6 +126,7 @@ def configure(folder: Path, nodes: dict[str, str]) -> None:
         )
         (folder / f"{file}.conf").write_text(text)
     (folder / "cgroup.conf").write_text(CGROUPS)
+    (folder / "gres.conf").write_text(GPUS.format(**nodes))
     (folder / "state").mkdir()
     os.environ["SLURM_CONF"] = str(folder / "slurm.conf")
 

@@ -34,6 +34,12 @@ base = 0.02
 [placement]
 pin = false
 """
+KNLTRAIN = """#!/bin/sh
+echo "task $SLURM_PROCID sees GPUs: ${{CUDA_VISIBLE_DEVICES-none}}"
+exec {} "$@"
+"""
+"""The command, told what Slurm tells a task of its GPUs."""
+
 GLOO = "--set exchange.between_nodes=gloo"
 OUT = "job.out"
 SECONDS = 240.0
@@ -66,9 +72,12 @@ def start(slurm_cluster: Slurm, folder: Path) -> Start:
 
     def started(script: str, *words: str, options: str = "") -> str:
         # All nodes of these tests are this machine, whose names of theirs nobody can resolve.
+        command = folder / "knltrain"
+        command.write_text(KNLTRAIN.format(Path(sys.executable).with_name("knltrain")))
+        command.chmod(0o755)
         environment = {
             "MASTER_ADDR": "127.0.0.1",
-            "KNLTRAIN": str(Path(sys.executable).with_name("knltrain")),
+            "KNLTRAIN": str(command),
             "PYTHONPATH": str(ROOT),
         }
         partition = ("--partition=two", f"--chdir={folder}", f"--output={folder / OUT}")
@@ -172,6 +181,26 @@ def test_tasks_of_one_node_share_its_memory(submit: Submit, folder: Path) -> Non
     state, out = submit("hybrid.sbatch", "run.toml", options="--nodes=1")
     assert state == "COMPLETED", out
     assert "by sync_easgd with 2 workers;" in out
+    assert result(folder)["test_accuracy"] > 0.9
+
+
+def test_one_task_has_all_gpus_of_its_node(submit: Submit, folder: Path) -> None:
+    on_the_host = "--set backend.device=cpu --set workers=1 --set train.epochs=1"
+    state, out = submit(
+        "gpu_nodes.sbatch", "run.toml", *on_the_host.split(), options="--gres=gpu:2"
+    )
+    assert state == "COMPLETED", out
+    assert "task 0 sees GPUs: 0,1\n" in out
+    assert result(folder)["backend"] == "torch"
+
+
+def test_nodes_with_and_without_gpus_train_one_model(submit: Submit, folder: Path) -> None:
+    words = (*GLOO.split(), "--set", "exchange.method=sync_easgd3")
+    state, out = submit("mixed_nodes.sbatch", "run.toml", *words)
+    assert state == "COMPLETED", out
+    assert "task 0 sees GPUs: 0\n" in out
+    assert "task 1 sees GPUs: none\n" in out
+    assert "with 2 workers on 2 nodes, exchanging by gloo" in out
     assert result(folder)["test_accuracy"] > 0.9
 
 
