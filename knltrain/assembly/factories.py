@@ -337,14 +337,16 @@ def torch_backend(config: RunConfig, network: Network, batch: int, threads: int)
     from knltrain.backends.torch.mirrors import Mirrors
 
     chosen = config.backend
-    mirrors = Mirrors()
+    mirrors, graph = Mirrors(), None
     if chosen.device != "cpu":
         from knltrain.backends.torch.devices import device_named
+        from knltrain.backends.torch.graphs import cuda_graphs
 
         mirrors = Mirrors(device_named(chosen.device))
+        graph = cuda_graphs(mirrors.device, chosen.graphs)
     execution = ENGINES[chosen.engine](network, mirrors)
     loss = loss_of(config, network)
-    return TorchBackend(network, batch, threads, execution, loss, mirrors, chosen.precision)
+    return TorchBackend(network, batch, threads, execution, loss, mirrors, chosen.precision, graph)
 
 
 def eager_execution(network: Network, mirrors: Mirrors) -> Execution:

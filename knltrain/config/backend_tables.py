@@ -64,6 +64,11 @@ class BackendConfig(Table):
         default="float32",
         description="what the torch backend rounds the products of layers to; tf32: on NVIDIA GPUs",
     )
+    graphs: Literal["auto"] | bool = Field(
+        default="auto",
+        description="let the torch backend record a step as a CUDA graph, and replay it; auto: on"
+        " NVIDIA GPUs",
+    )
     winograd: bool = Field(
         default=True,
         description="let numba convolve by Winograd's or Strassen's algorithm where that is faster;"
@@ -106,7 +111,7 @@ class BackendConfig(Table):
         theirs = some.model_dump(exclude_none=True, exclude={"ranks", "hosts"})
         if theirs.get("name", self.name) != self.name:
             of_another = {"engine": "eager", "micro_batch": 0, "precision": "float32"}
-            theirs = {**of_another, "device": "cpu", **theirs}
+            theirs = {**of_another, "device": "cpu", "graphs": "auto", **theirs}
         return BackendConfig.model_validate({**self.model_dump(), "workers": (), **theirs})
 
     @model_validator(mode="after")
@@ -141,6 +146,14 @@ class BackendConfig(Table):
             raise ValueError(
                 "precision = 'tf32' is of NVIDIA GPUs: expected 'float32' or 'bfloat16' with "
                 "device = 'cpu'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _graphs_are_of_devices(self) -> BackendConfig:
+        if self.graphs is True and self.device == "cpu":
+            raise ValueError(
+                "graphs = true is of NVIDIA GPUs: choose device = 'cuda', or leave out graphs"
             )
         return self
 

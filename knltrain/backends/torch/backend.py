@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Literal, TypeAlias
 
@@ -14,7 +14,8 @@ from knltrain.backends.cpu.backend import ViewCache
 from knltrain.backends.loss import PLAIN, Loss
 from knltrain.backends.torch.devices import described, failures_told
 from knltrain.backends.torch.execution import EagerExecution, Execution, Tensors
-from knltrain.backends.torch.losses import mean_loss, sum_of_losses
+from knltrain.backends.torch.graphs import Graph, GraphedSteps
+from knltrain.backends.torch.losses import class_weights, mean_loss, sum_of_losses
 from knltrain.backends.torch.mirrors import Mirrors
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
@@ -34,7 +35,8 @@ class TorchBackend(Backend):
     `execution` runs the modules, eagerly by default, on the device of `mirrors`, which must be its
     own. The number of threads is PyTorch's, and so the whole process's; dropout uses PyTorch's
     generator. With `precision` "bfloat16" layers compute by autocast, and the loss in float32;
-    "tf32" lets an NVIDIA GPU round products.
+    "tf32" lets an NVIDIA GPU round products. With `graph`, which makes one, steps are recorded and
+    replayed.
     """
 
     def __init__(
@@ -46,16 +48,20 @@ class TorchBackend(Backend):
         loss: Loss = PLAIN,
         mirrors: Mirrors | None = None,
         precision: Precision = "float32",
+        graph: Callable[[], Graph] | None = None,
     ) -> None:
         torch.set_num_threads(threads)
         self._network, self._loss = network, loss
         self._mirrors = Mirrors() if mirrors is None else mirrors
         self._device, self._precision = self._mirrors.device, precision
+        self._weights = class_weights(loss, self._device)
         self._execution = execution or EagerExecution(network, self._mirrors)
         if self._device.type == "cuda":
             torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
             torch.backends.cudnn.allow_tf32 = precision == "tf32"
-        self._tensors = ViewCache(self._as_tensors)
+        self._tensors = ViewCache(self._views)
+        size = network.packed_size
+        self._graphed = graph and GraphedSteps(size, self._mirrors, graph, self._compute)
         frozen = {
             layer.name
             for layer in network.layers
@@ -79,23 +85,33 @@ class TorchBackend(Backend):
         """
         self._check_statistics(batch)
         with failures_told(self._device, len(batch.labels)):
-            loss = self._loss_and_gradient(batch, parameters, gradient)
+            if self._graphed is not None:
+                return self._graphed.loss_and_gradient(*_as_tensors(batch), parameters, gradient)
+            self._mirrors.load(parameters)
+            loss = self._compute(parameters, gradient, *self._there(batch))
             self._mirrors.store(gradient)
             return loss.item()
 
-    def _loss_and_gradient(
-        self, batch: Batch, parameters: FloatArray, gradient: FloatArray
+    def _compute(
+        self,
+        parameters: FloatArray,
+        gradient: FloatArray,
+        images: torch.Tensor,
+        labels: torch.Tensor,
     ) -> torch.Tensor:
-        module = self._loaded(parameters).train()
+        """The loss, on the device, by what of these vectors is there."""
+        module = self._execution.module_of(parameters).train()
         gradients = self._tensors.of(gradient)
         self._mirrors.packed(gradient).zero_()
         _keep_statistics_in(module, gradients)
-        outputs, labels = self._network.outputs, self._labels(batch)
+        outputs = self._network.outputs
         loss = torch.zeros((), dtype=torch.float32, device=self._device)
         with self._computing():
-            found = module.logits(self._nchw(batch), outputs)
+            found = module.logits(images, outputs)
         for output, logits in zip(outputs, found, strict=True):
-            loss = loss + output.weight * mean_loss(self._loss, logits.float(), labels)
+            loss = loss + output.weight * mean_loss(
+                self._loss, logits.float(), labels, self._weights
+            )
         self._execution.backward(loss, module, gradients)
         running = self._tensors.of(parameters)
         for name in self._fixed:
@@ -112,11 +128,12 @@ class TorchBackend(Backend):
         with failures_told(self._device, len(batch.labels)):
             module = self._loaded(parameters).eval()
             _keep_statistics_in(module, self._tensors.of(parameters))
+            images, labels = self._there(batch)
             with self._computing():
-                found = module(self._nchw(batch))
+                found = module(images)
             found = found.float()
             told = found.cpu().numpy()
-            losses = sum_of_losses(self._loss, found, self._labels(batch))
+            losses = sum_of_losses(self._loss, found, labels)
         if logits is not None:
             logits[:] = told
         return losses, self._loss.right(told, batch.labels)
@@ -128,7 +145,7 @@ class TorchBackend(Backend):
         module = self._loaded(parameters).train()
         _keep_statistics_in(module, {})
         with self._computing():
-            for name, values in module.steps(self._nchw(batch), self._network.layers):
+            for name, values in module.steps(self._there(batch)[0], self._network.layers):
                 if not torch.isfinite(values).all():
                     return name
         return None
@@ -141,6 +158,8 @@ class TorchBackend(Backend):
     def close(self) -> None:
         """Release the packed vectors."""
         self._execution.close()
+        if self._graphed is not None:
+            self._graphed.clear()
         self._tensors.clear()
         self._mirrors.close()
 
@@ -154,15 +173,15 @@ class TorchBackend(Backend):
         """What layers compute in."""
         if self._precision != "bfloat16":
             return nullcontext()
-        return torch.autocast(self._device.type, torch.bfloat16)
+        # What is cast is not kept where the next step is a replay.
+        return torch.autocast(
+            self._device.type, torch.bfloat16, cache_enabled=self._graphed is None
+        )
 
-    def _nchw(self, batch: Batch) -> torch.Tensor:
-        """The images as (N,C,H,W), which on these strides is PyTorch's channels-last layout."""
-        images = torch.from_numpy(batch.images_nhwc).permute(0, 3, 1, 2)
-        return images.to(self._device)
-
-    def _labels(self, batch: Batch) -> torch.Tensor:
-        return torch.from_numpy(batch.labels).to(self._device)
+    def _there(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Images and labels on the device."""
+        images, labels = _as_tensors(batch)
+        return images.to(self._device), labels.to(self._device)
 
     def _check_statistics(self, batch: Batch) -> None:
         if self._fewest_pixels * len(batch.labels) < 2:
@@ -171,9 +190,15 @@ class TorchBackend(Backend):
                 "one image: the variance of one value is not defined, give two images or more"
             )
 
-    def _as_tensors(self, packed: FloatArray) -> Tensors:
+    def _views(self, packed: FloatArray) -> Tensors:
         views = ParameterVector(self._network, packed).views
         return {name: self._mirrors.view(packed, view) for name, view in views.items()}
+
+
+def _as_tensors(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    """Images (N,C,H,W), on these strides PyTorch's channels-last layout, and labels, unmoved."""
+    images = torch.from_numpy(batch.images_nhwc).permute(0, 3, 1, 2)
+    return images, torch.from_numpy(batch.labels)
 
 
 def _keep_statistics_in(module: NetworkModule, tensors: Tensors) -> None:

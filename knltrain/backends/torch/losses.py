@@ -12,13 +12,27 @@ from knltrain.backends.loss import (
     SoftmaxCrossEntropy,
 )
 
-__all__ = ["mean_loss", "sum_of_losses"]
+__all__ = ["class_weights", "mean_loss", "sum_of_losses"]
 
 
-def mean_loss(loss: Loss, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """The loss of a batch with outputs (n, classes); labels are classes (n,) or targets."""
+def class_weights(loss: Loss, device: torch.device) -> torch.Tensor | None:
+    """The weights of the classes (classes,) on a device, if the loss has some."""
+    if not isinstance(loss, SoftmaxCrossEntropy) or loss.weights is None:
+        return None
+    return torch.from_numpy(loss.weights).to(device)
+
+
+def mean_loss(
+    loss: Loss,
+    outputs: torch.Tensor,
+    labels: torch.Tensor,
+    weights: torch.Tensor | None,
+) -> torch.Tensor:
+    """The loss of a batch with outputs (n, classes); labels are classes (n,) or targets.
+
+    `weights` are its `class_weights`.
+    """
     if isinstance(loss, SoftmaxCrossEntropy):
-        weights = None if loss.weights is None else torch.from_numpy(loss.weights).to(outputs)
         return functional.cross_entropy(
             outputs, labels, weights, label_smoothing=loss.label_smoothing
         )
@@ -33,10 +47,10 @@ def sum_of_losses(loss: Loss, outputs: torch.Tensor, labels: torch.Tensor) -> fl
     """The plain losses of all images, added up."""
     if isinstance(loss.plain, SoftmaxCrossEntropy):
         return functional.cross_entropy(outputs, labels, reduction="sum").item()
-    return mean_loss(loss.plain, outputs, labels).item() * len(labels)
+    return mean_loss(loss.plain, outputs, labels, None).item() * len(labels)
 
 
 def _targets(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     if labels.ndim == 1:
-        labels = functional.one_hot(labels, outputs.shape[1])
+        labels = labels[:, None] == torch.arange(outputs.shape[1], device=labels.device)
     return labels.to(outputs.dtype)

@@ -35,15 +35,25 @@ class Mirrors:
         self._are_apart = are_apart or device.type != "cpu"
         self._pairs = ViewCache(self._pair)
 
-    def load(self, vector: FloatArray) -> None:
-        """Copy the vector to the device; work that is begun after this sees it."""
-        if self._are_apart:
+    def load(self, vector: FloatArray, place: FloatArray | None = None) -> None:
+        """Copy the vector to the device; work that is begun after this sees it.
+
+        With `place` to where that other vector is there.
+        """
+        if place is not None:
+            self.packed(place).copy_(torch.from_numpy(vector), non_blocking=True)
+        elif self._are_apart:
             pair = self._pairs.of(vector)
             pair.there.copy_(pair.host, non_blocking=True)
 
-    def store(self, vector: FloatArray) -> None:
-        """Copy the device's values into the vector; returns once they are there."""
-        if self._are_apart:
+    def store(self, vector: FloatArray, place: FloatArray | None = None) -> None:
+        """Copy the device's values into the vector; returns once they are there.
+
+        With `place` from where that other vector is there.
+        """
+        if place is not None:
+            torch.from_numpy(vector).copy_(self.packed(place))
+        elif self._are_apart:
             pair = self._pairs.of(vector)
             pair.host.copy_(pair.there)
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from knltrain.backends.loss import Loss, MeanSquaredError, SigmoidCrossEntropy, SoftmaxCrossEntropy
-from knltrain.backends.torch.losses import mean_loss, sum_of_losses
+from knltrain.backends.torch.losses import class_weights, mean_loss, sum_of_losses
+from knltrain.backends.torch.mirrors import HOST
 
 OUTPUTS = torch.tensor([[1.0, 3.0], [2.0, -1.0]], dtype=torch.float64)
 
@@ -21,7 +22,9 @@ OUTPUTS = torch.tensor([[1.0, 3.0], [2.0, -1.0]], dtype=torch.float64)
 )
 def test_mean_over_the_images(loss: Loss, labels: torch.Tensor, expected: float) -> None:
     labels = labels if labels.ndim == 1 else labels.double()
-    assert mean_loss(loss, OUTPUTS, labels).item() == pytest.approx(expected, rel=1e-3)
+    weights = class_weights(loss, HOST)
+    found = mean_loss(loss, OUTPUTS, labels, None if weights is None else weights.double())
+    assert found.item() == pytest.approx(expected, rel=1e-3)
 
 
 def test_sum_is_of_plain_losses() -> None:
