@@ -143,15 +143,25 @@ def balances(
 def _fitted(
     config: RunConfig, team: Team, method: Method, label_shape: tuple[int, ...], threads: int
 ) -> Balance:
+    from knltrain.balance.shares import fitted_shares
+
+    costs = measured_costs(config, team, label_shape, threads)
+    batch, granule = config.train.batch, config.balance.granule
+    return Balance(fitted_shares(costs, batch, granule, method.may_idle), costs)
+
+
+def measured_costs(
+    config: RunConfig, team: Team, label_shape: tuple[int, ...], threads: int
+) -> tuple[Cost, ...]:
     """Measure all workers at once, as they share memory and caches in a step."""
     from knltrain.balance.measuring import measured_cost, random_batch
-    from knltrain.balance.shares import Cost, fitted_shares
+    from knltrain.balance.shares import Cost
     from knltrain.exchange.transports.team import of_all_workers
     from knltrain.network.parameters import ParameterVector
     from knltrain.worker.termination import MEETING_SECONDS
 
-    network, batch, granule = build_network(config), config.train.batch, config.balance.granule
-    small = min(granule, batch)
+    network, batch = build_network(config), config.train.batch
+    small = min(config.balance.granule, batch)
     large = max(small, config.images_of_each[0])
     backend = build_balanced_backend(config, network, large, threads, team.rank)
     parameters = ParameterVector(network)
@@ -165,8 +175,7 @@ def _fitted(
         backend.close()
     team.barrier(MEETING_SECONDS)  # a slow worker may be far behind the others
     found = of_all_workers(team, [own.overhead_seconds, own.image_seconds])
-    costs = tuple(Cost(float(overhead), float(image)) for overhead, image in found)
-    return Balance(fitted_shares(costs, batch, granule, method.may_idle), costs)
+    return tuple(Cost(float(overhead), float(image)) for overhead, image in found)
 
 
 def _recorded(config: RunConfig) -> tuple[SharesFrom, ...]:

@@ -112,7 +112,7 @@ def doubts_about(config: RunConfig, workers: int) -> tuple[str, ...]:
     found = [] if size is None else _group_doubts(size, workers)
     if "moving_rate" in facts.reads:
         who = workers // (size or 1)
-        rate = moving_rate_of(config, who)
+        rate = max(config.balance.moving_rates or (moving_rate_of(config, who),))
         return (*found, *elastic_doubts(rate, who, config.learning_rate.base))
     if facts.rule in ("downpour", "averaged_downpour"):
         return tuple(downpour_doubts(config.exchange.communication_period))

@@ -109,6 +109,10 @@ def _checked_unequal(config: RunConfig, method: Method) -> list[str]:
         from knltrain.assembly.balancing import check_balance
 
         check_balance(config, method)
+    if config.balance.has_paces:
+        from knltrain.assembly.paces import check_paces
+
+        check_paces(config, method)
     return notes
 
 

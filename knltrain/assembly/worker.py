@@ -83,7 +83,8 @@ def build_worker(
     network, batches = task.identity.network, task.batches
     config = with_balanced_weights(config, task.dataset)
     optimizer = build_optimizer(config, network)
-    strategy = _strategy(config, team, task, optimizer)
+    paced = _with_own_pace(config, team, task, threads, run_folder)
+    strategy = _strategy(paced, team, task, optimizer)
     if isinstance(optimizer, LayerwiseOptimizer):
         optimizer = OptimizerPlaceholder(optimizer if team.rank == 0 else None)
     since, start = _start(config, task, optimizer, strategy, run_folder if resume else None)
@@ -166,6 +167,16 @@ def _backend(
     images = balance.most_images(team.rank)
     backend = build_balanced_backend(config, network, images, threads, team.rank)
     return backend, balances(config, run_folder, balance, method)
+
+
+def _with_own_pace(
+    config: RunConfig, team: Team, task: _Task, threads: int, run_folder: Path
+) -> RunConfig:
+    if not config.balance.has_paces:
+        return config
+    from knltrain.assembly.paces import with_own_pace
+
+    return with_own_pace(config, team, task.batches.label_shape, threads, run_folder)
 
 
 def _strategy(config: RunConfig, team: Team, task: _Task, optimizer: Optimizer) -> Strategy:

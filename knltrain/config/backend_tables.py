@@ -15,6 +15,10 @@ Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]
 Shares: TypeAlias = Annotated[
     tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, min_length=1)
 ]
+Periods: TypeAlias = Annotated[tuple[Count, ...], Field(strict=False, min_length=1)]
+Rates: TypeAlias = Annotated[
+    tuple[Annotated[float, Field(gt=0, lt=1)], ...], Field(strict=False, min_length=1)
+]
 Speeds: TypeAlias = Annotated[tuple[Positive, ...], Field(strict=False, min_length=1)]
 
 
@@ -187,6 +191,16 @@ class BalanceConfig(Table):
         default=None,
         description="shares.csv of another run, whose shares are taken at the same steps",
     )
+    periods: Literal["equal", "by_speed"] | Periods = Field(
+        default="equal",
+        description="steps from exchange to exchange of each worker that comes to the center alone,"
+        " by rank; by_speed: exchange.communication_period for the slowest, more for the others, so"
+        " that all come as often by the clock",
+    )
+    moving_rates: Rates | None = Field(
+        default=None,
+        description="exchange.moving_rate of each worker that comes to the center alone, by rank",
+    )
     emulated_images_per_second: Speeds | None = Field(
         default=None,
         description="speeds of the workers, by rank, that are emulated by sleeping: for"
@@ -211,6 +225,11 @@ class BalanceConfig(Table):
     def may_change(self) -> bool:
         """Whether shares are known only once the workers are there, and may change later."""
         return self.shares == "fitted" or self.replay is not None
+
+    @property
+    def has_paces(self) -> bool:
+        """Whether workers have periods or moving rates of their own."""
+        return self.periods != "equal" or self.moving_rates is not None
 
     @property
     def is_plain(self) -> bool:

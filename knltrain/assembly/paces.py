@@ -1,0 +1,82 @@
+"""Periods and moving rates of each worker, for methods whose workers come to the center alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from knltrain.config import RunConfig
+from knltrain.config.methods import METHODS
+from knltrain.errors import ConfigError
+
+if TYPE_CHECKING:
+    from knltrain.exchange.strategies.method import Method
+    from knltrain.exchange.transports.team import Team
+
+PERIODS_FILE: Final = "periods.csv"
+
+
+def check_paces(config: RunConfig, method: Method) -> None:
+    """Refuse what the method or the number of workers does not fit: ConfigError."""
+    chosen, workers = config.balance, config.total_workers
+    if not chosen.has_paces:
+        return
+    periods, rates = chosen.periods, chosen.moving_rates
+    asked: dict[str, object] = {} if periods == "equal" else {"balance.periods": periods}
+    asked |= {} if rates is None else {"balance.moving_rates": rates}
+    told = " and ".join(f"{key} = {_shown(value)}" for key, value in asked.items())
+    if not method.comes_at_any_time or method.period is None or method.levels is not None:
+        raise ConfigError(
+            f"{told} with {method.name}: its workers exchange together, or in turn; expected a "
+            "method whose workers come to the center alone, such as 'seasgd', 'easgd' or 'downpour'"
+        )
+    if rates is not None and "moving_rate" not in METHODS[method.name].reads:
+        raise ConfigError(
+            f"{told} with {method.name}, which has no moving rate: expected 'seasgd', 'easgd' or "
+            "another elastic method"
+        )
+    for key, value in asked.items():
+        if isinstance(value, tuple) and len(value) != workers:
+            raise ConfigError(
+                f"{key} = {_shown(value)}: expected a value for each of the {workers} workers; "
+                f"these are {len(value)}"
+            )
+
+
+def with_own_pace(
+    config: RunConfig, team: Team, label_shape: tuple[int, ...], threads: int, run_folder: Path
+) -> RunConfig:
+    """The configuration with a worker's own period and moving rate (collective "by_speed").
+
+    Rank 0 writes the periods that were found to `periods.csv`.
+    """
+    chosen, exchange = config.balance, config.exchange
+    own: dict[str, object] = {}
+    if chosen.periods == "by_speed":
+        own["communication_period"] = _by_speed(config, team, label_shape, threads, run_folder)
+    elif chosen.periods != "equal":
+        own["communication_period"] = chosen.periods[team.rank]
+    if chosen.moving_rates is not None:
+        own["moving_rate"] = chosen.moving_rates[team.rank]
+    return config.model_copy(update={"exchange": exchange.model_copy(update=own)})
+
+
+def _by_speed(
+    config: RunConfig, team: Team, label_shape: tuple[int, ...], threads: int, run_folder: Path
+) -> int:
+    from knltrain.assembly.balancing import measured_costs
+    from knltrain.balance.periods import periods_by_speed
+
+    costs = measured_costs(config, team, label_shape, threads)
+    seconds = [cost.of(images) for cost, images in zip(costs, config.images_of_each, strict=True)]
+    periods = periods_by_speed(seconds, config.exchange.communication_period)
+    if team.rank == 0:
+        rows = ["rank,communication_period,step_seconds"]
+        for rank, (own, taken) in enumerate(zip(periods, seconds, strict=True)):
+            rows.append(f"{rank},{own},{taken:.6f}")
+        (run_folder / PERIODS_FILE).write_text("\n".join([*rows, ""]))
+    return periods[team.rank]
+
+
+def _shown(value: object) -> str:
+    return str(list(value)) if isinstance(value, tuple) else f"'{value}'"
