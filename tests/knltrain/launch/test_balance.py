@@ -98,3 +98,16 @@ def test_workers_with_different_backends_train_one_model(train):
     expected = weights(alone)
     for name, values in weights(mixed).items():
         np.testing.assert_allclose(values, expected[name], rtol=1e-3, atol=1e-4, err_msg=name)
+
+
+@SLOW
+def test_the_faster_of_two_workers_that_come_alone_takes_more_steps_between_its_visits(train):
+    speeds = "balance.emulated_images_per_second=[50,200]"
+    of_pace = ("balance.periods=by_speed", "exchange.communication_period=2")
+    folder = train(
+        "paced", "workers=2", "train.steps=8", "exchange.method=seasgd", "train.iter_size=1",
+        speeds, *of_pace,
+    )  # fmt: skip
+    rows = [row.split(",") for row in (folder / "periods.csv").read_text().splitlines()[1:]]
+    assert rows[0][:2] == ["0", "2"]
+    assert 4 <= int(rows[1][1]) <= 8  # 8, but for noise
