@@ -49,12 +49,12 @@ MORE = {
     "itself": (),
     "data pool": ("placement.data_cores=1",),
     "by layer": ("exchange.method=layerwise_sgd",),
-    "trees": ("exchange.method=caffegpi",),
+    "caffegpi": ("exchange.method=caffegpi",),
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", by_cost(MORE, "data pool", "trees", quick="itself"))
+@pytest.mark.parametrize("kind", by_cost(MORE, "data pool", "caffegpi", quick="itself"))
 def test_workers_of_unequal_shares_train_as_one_of_the_whole_batch(train, kind):
     alone = train("alone", "workers=1", "train.steps=4")
     shared = train("shared", "workers=2", "train.steps=4", "balance.shares=[11,5]", *MORE[kind])
