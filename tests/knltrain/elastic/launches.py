@@ -24,8 +24,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "hierarchical_easgd": {"group_size": 1},
     "hierarchical_sgd": {"group_size": 1},
     "slowmo": {"communication_period": 5},
+    "async_msgd": {"center_momentum": 0.3},
+    "mdownpour": {"center_momentum": 0.3},
 }
-"""So that exchanges come in 30 steps, and two workers go in groups."""
+"""So that exchanges come in 30 steps, and two workers go in groups.
+
+Momentum of pushes that come late may diverge at the rate of the tests.
+"""
 
 
 def launched(
