@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from affinity.errors import PlacementError
@@ -48,8 +48,8 @@ def check_gpus(request: Request) -> None:
 def cores_beside(tiles: Group, gpus: Sequence[Gpu], cores: int | None) -> list[Group]:
     """Whole tiles with `cores` cores for each GPU, next to it where some are left.
 
-    Without `cores` all tiles are divided, those next to several GPUs evenly. Raises PlacementError
-    if there are too few.
+    Without `cores` all tiles are divided: those next to several GPUs evenly, and those next to none
+    to whoever has the fewest. Raises PlacementError if there are too few.
     """
     if len(gpus) > len(tiles):
         raise PlacementError(
@@ -89,10 +89,6 @@ def visible_to(own: Gpu, gpus: Sequence[Gpu | None]) -> tuple[str, ...]:
 
 
 def _all_shared(tiles: Group, gpus: Sequence[Gpu]) -> list[Group]:
-    """All tiles: to each GPU an even part of those next to it, if all are next to some.
-
-    Otherwise each GPU gets an even part of all.
-    """
     beside: dict[tuple[int, ...], list[int]] = {}
     for number, gpu in enumerate(gpus):
         beside.setdefault(gpu.cpus, []).append(number)
@@ -101,21 +97,36 @@ def _all_shared(tiles: Group, gpus: Sequence[Gpu]) -> list[Group]:
         near = tuple(tile for tile in tiles if _is_near(tile, cpus))
         found.update(zip(numbers, share(near, len(numbers)) if near else (), strict=False))
     given = [tile for group in found.values() for tile in group]
-    if len(found) < len(gpus) or len(given) != len(tiles) or len(set(given)) != len(given):
-        return share(tiles, len(gpus))
+    if len(given) != len(tiles) or set(given) != set(tiles):
+        found = dict(enumerate(_picked(tiles, gpus, least_tiles=len(tiles) // len(gpus))))
+        given = [tile for group in found.values() for tile in group]
+    for tile in tiles:
+        if tile not in given:
+            fewest = min(found, key=lambda number: (_cores(found[number]), number))
+            found[fewest] = (*found[fewest], tile)
     return [found[number] for number in range(len(gpus))]
 
 
-def _picked(tiles: Group, gpus: Sequence[Gpu], cores: int) -> list[Group]:
+def _picked(tiles: Group, gpus: Sequence[Gpu], cores: int = 1, least_tiles: int = 1) -> list[Group]:
+    """So many cores and tiles for each: next to it, else next to no other, in the same package."""
     left = list(tiles)
     groups: dict[int, Group] = {}
     # Those of which nothing tells what is next to them take what the others leave.
     for number in sorted(range(len(gpus)), key=lambda number: not gpus[number].cpus):
-        near = [tile for tile in left if _is_near(tile, gpus[number].cpus)]
-        far = [tile for tile in left if tile not in near]
+        own = gpus[number].cpus
+        packages = {tile.package for tile in tiles if _is_near(tile, own)}
+        others = {cpu for at, gpu in enumerate(gpus) if at not in groups for cpu in gpu.cpus}
         group: list[Tile] = []
-        for tile in (*near, *far):
-            if _cores(group) < cores:
+        order = sorted(
+            left,
+            key=lambda tile: (
+                not _is_near(tile, own),
+                _is_near(tile, others),
+                tile.package not in packages,
+            ),
+        )
+        for tile in order:
+            if _cores(group) < cores or len(group) < least_tiles:
                 group.append(tile)
         if _cores(group) < cores:
             raise PlacementError(
@@ -132,5 +143,5 @@ def _cores(tiles: Sequence[Tile]) -> int:
     return sum(len(tile.cores) for tile in tiles)
 
 
-def _is_near(tile: Tile, cpus: Sequence[int]) -> bool:
+def _is_near(tile: Tile, cpus: Collection[int]) -> bool:
     return any(cpu in cpus for core in tile.cores for cpu in core.cpus)

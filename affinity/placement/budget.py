@@ -29,7 +29,9 @@ def plan_memory(
     `strict` where the need exceeds a worker's share.
     """
     aims = {
-        (own, beside): aim(memories, own, _beside_gpu(request) if beside else request)
+        (own, beside): aim(
+            memories, own, _beside_gpu(memories, own, request) if beside else request
+        )
         for own, beside in dict.fromkeys((seat.numa_nodes, bool(seat.gpu)) for seat in seats)
     }
     chosen = [aims[seat.numa_nodes, bool(seat.gpu)] for seat in seats]
@@ -57,10 +59,10 @@ def plan_memory(
     return plans, [*notes, *_idle_policy_notes(memories, chosen, request)]
 
 
-def _beside_gpu(request: Request) -> Request:
+def _beside_gpu(memories: Memories, own: tuple[int, ...], request: Request) -> Request:
     """The request for memory that a GPU copies from and to: DRAM is as fast for it as HBM."""
     free_to_choose = request.kind == "best" and request.policy in ("strict", "spill")
-    return replace(request, kind="dram") if free_to_choose else request
+    return replace(request, kind="dram") if free_to_choose and memories.dram(own) else request
 
 
 def _budgets(memories: Memories, aims: Sequence[Aim], room: Mapping[int, int]) -> list[int]:

@@ -41,7 +41,7 @@ class Explainer:
     def reasons(self, seat: Placement, cores: Sequence[Core], workers: int) -> tuple[str, ...]:
         """The reasons for a worker's cores."""
         gpu = gpu_of(seat.rank, self._request)
-        how = self._how(workers) if gpu is None else _with_gpu(gpu, seat)
+        how = self._how(workers) if gpu is None else _with_gpu(gpu, cores)
         sentences = [how, self._where(cores), *(self._across(cores) if gpu is None else ())]
         widest = max(self._tile_of[core.cpus[0]] for core in cores)
         if widest > 1 and not self._request.cpus and self._request.workers != "core":
@@ -90,12 +90,13 @@ class Explainer:
         ]
 
 
-def _with_gpu(gpu: Gpu, seat: Placement) -> str:
+def _with_gpu(gpu: Gpu, cores: Sequence[Core]) -> str:
     """Which GPU a worker has, and whether its cores are next to it."""
-    near = set(seat.all_cpus).intersection(gpu.cpus)
+    near = sum(not set(gpu.cpus).isdisjoint(core.cpus) for core in cores)
+    some = "its cores" if near in (0, len(cores)) else f"{near} of its {len(cores)} cores"
     where = "next to it" if near else "away from it" if gpu.cpus else "anywhere"
     why = f" ({gpu.evidence})" if gpu.evidence else ""
-    return f"it computes on GPU {name_of(gpu)}, {gpu.model}; its cores are {where}{why}"
+    return f"it computes on GPU {name_of(gpu)}, {gpu.model}; {some} are {where}{why}"
 
 
 def _all_of(number: int) -> str:

@@ -131,7 +131,9 @@ class _Placer:
             allowed = replace(
                 self.allowed, cpus=tuple(sorted(left)), said_by=(*self.allowed.said_by, whom)
             )
-            rest = replace(request, workers=len(others), gpus=())
+            # What is kept for the system is not among these any more.
+            reserve = replace(request.reserve, os_cores=0, os_cpus=())
+            rest = replace(request, workers=len(others), gpus=(), reserve=reserve)
             groups.update(zip(others, _Placer(self.topology, allowed, rest)._groups(), strict=True))
         return [groups[rank] for rank in range(workers)]
 

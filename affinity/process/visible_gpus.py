@@ -22,10 +22,12 @@ from affinity.topology import Gpu
 CUDA_VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
 
 _VARIABLES: Final = {
-    "NVIDIA": CUDA_VARIABLE,
-    "AMD": "ROCR_VISIBLE_DEVICES",
-    "Intel": "ZE_AFFINITY_MASK",
+    "NVIDIA": (CUDA_VARIABLE,),
+    "AMD": ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+    "Intel": ("ZE_AFFINITY_MASK",),
 }
+"""By maker; a later one counts what an earlier one leaves."""
+
 _SLURM: Final = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 _PARENT = re.compile(r"MIG-(GPU-[0-9a-f-]+)/\d+/\d+")
 """The older name of a part of a GPU, which has that of the GPU in it."""
@@ -52,28 +54,33 @@ class VisibleGpus(NamedTuple):
 def visible_gpus(gpus: Sequence[Gpu], environment: Mapping[str, str] = os.environ) -> VisibleGpus:
     """Those of the GPUs, ordered by address, that the environment leaves.
 
-    As in CUDA, what stands behind a name that no GPU has does not count.
+    As in CUDA, what stands behind a name that no GPU has does not count. Where NVIDIA's driver
+    tells of some of its GPUs, it serves no others: a container may see all of them on the bus.
     """
     found: list[Gpu] = []
     said: list[str] = []
     for vendor in dict.fromkeys(gpu.vendor for gpu in gpus):
         own = [gpu for gpu in gpus if gpu.vendor == vendor]
-        variable = _VARIABLES.get(vendor, "")
-        words = environment.get(variable)
-        if words is None:
-            found += own
-            continue
-        found += _named(words, _countable(own, words, environment))
-        said.append(f"{variable}={words}")
+        if vendor == "NVIDIA":
+            own = [gpu for gpu in own if gpu.uuid] or own
+        for variable in _VARIABLES.get(vendor, ()):
+            words = environment.get(variable)
+            if words is not None:
+                own = _named(words, _countable(own, words, environment), vendor == "Intel")
+                said.append(f"{variable}={words}")
+        found += own
     return VisibleGpus(tuple(found), tuple(said))
 
 
-def _named(words: str, gpus: Sequence[Gpu]) -> list[Gpu]:
-    """The GPUs of a list of numbers and UUIDs, up to the first that no GPU has."""
+def _named(words: str, gpus: Sequence[Gpu], in_parts: bool) -> list[Gpu]:
+    """The GPUs of a list of numbers and UUIDs, up to the first that no GPU has.
+
+    A GPU may stand there once for each of its parts, if it has some.
+    """
     found: list[Gpu] = []
     for word in (each.strip() for each in words.split(",")):
         gpu = _one(word, gpus)
-        if gpu is None or gpu in found:
+        if gpu is None or (gpu in found and not in_parts):
             break
         found.append(gpu)
     return found
@@ -104,9 +111,10 @@ def _countable(own: list[Gpu], words: str, environment: Mapping[str, str]) -> li
 
     There the step's GPUs have other numbers on the machine than in the step.
     """
-    step = next((environment[name] for name in _SLURM if name in environment), "")
-    numbers, counted_ = step.split(","), words.split(",")
-    hidden = counted_ == [str(number) for number in range(len(counted_))] != numbers
-    if not hidden or len(numbers) != len(counted_) or not all(map(str.isdigit, numbers)):
+    step = next((environment[name] for name in _SLURM if name in environment), "").split(",")
+    asked = [word.strip() for word in words.split(",")]
+    if not all(map(str.isdigit, (*step, *asked))) or set(asked) <= set(step):
         return own
-    return [own[int(number)] for number in numbers if int(number) < len(own)]
+    if not all(int(number) < len(step) for number in asked):
+        return own
+    return [own[int(number)] for number in step if int(number) < len(own)]

@@ -112,10 +112,12 @@ def doubts_about(config: RunConfig, workers: int) -> tuple[str, ...]:
     found = [] if size is None else _group_doubts(size, workers)
     if "moving_rate" in facts.reads:
         who = workers // (size or 1)
-        rate = max(config.balance.moving_rates or (moving_rate_of(config, who),))
-        return (*found, *elastic_doubts(rate, who, config.learning_rate.base))
+        rates = config.balance.moving_rates or (moving_rate_of(config, who),)
+        return (*found, *elastic_doubts(sum(rates) / len(rates), who, config.learning_rate.base))
     if facts.rule in ("downpour", "averaged_downpour"):
-        return tuple(downpour_doubts(config.exchange.communication_period))
+        periods = config.balance.periods
+        longest = max(periods) if isinstance(periods, tuple) else 0
+        return tuple(downpour_doubts(longest or config.exchange.communication_period))
     return tuple(found)
 
 

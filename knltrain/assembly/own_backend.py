@@ -58,7 +58,7 @@ def check_devices(config: RunConfig) -> list[str]:
             )
     if config.total_nodes > 1 and config.backend.workers:
         return []
-    return [*_unmet_hosts(config), *_unmet_precision(config)]
+    return [*_unmet_hosts(config), *_unmet_by_devices(config)]
 
 
 def _unmet_hosts(config: RunConfig) -> list[str]:
@@ -72,12 +72,18 @@ def _unmet_hosts(config: RunConfig) -> list[str]:
     ]
 
 
-def _unmet_precision(config: RunConfig) -> list[str]:
-    """Warn of a precision that devices, found by "auto", have not."""
+def _unmet_by_devices(config: RunConfig) -> list[str]:
+    """Warn of a precision that devices, found by "auto", have not; refuse graphs without a GPU."""
     own = {
         _backend_of(config, rank, platform.node())[1]: with_own_backend(config, rank).backend
         for rank in range(int(config.workers))
     }
+    for each in own.values():
+        if each.graphs is True and not each.device.startswith("cuda"):
+            raise ConfigError(
+                f"backend.graphs = true on the device '{each.device}': CUDA graphs are of NVIDIA "
+                'GPUs; expected graphs = "auto" or false'
+            )
     return [
         f"{where}.precision = 'tf32' is of NVIDIA GPUs: on the device '{each.device}' all is "
         "float32"

@@ -35,6 +35,11 @@ def check_paces(config: RunConfig, method: Method) -> None:
             f"{told} with {method.name}, which has no moving rate: expected 'seasgd', 'easgd' or "
             "another elastic method"
         )
+    if periods == "by_speed" and chosen.may_change:
+        raise ConfigError(
+            "balance.periods = 'by_speed' with shares that are fitted or replayed, by which all "
+            "steps take as long: expected one of them"
+        )
     for key, value in asked.items():
         if isinstance(value, tuple) and len(value) != workers:
             raise ConfigError(
@@ -48,7 +53,7 @@ def with_own_pace(
 ) -> RunConfig:
     """The configuration with a worker's own period and moving rate (collective "by_speed").
 
-    Rank 0 writes the periods that were found to `periods.csv`.
+    Rank 0 writes the periods that were found to `periods.csv`, where a resumed run finds them.
     """
     chosen, exchange = config.balance, config.exchange
     own: dict[str, object] = {}
@@ -67,6 +72,9 @@ def _by_speed(
     from knltrain.assembly.balancing import measured_costs
     from knltrain.balance.periods import periods_by_speed
 
+    path = run_folder / PERIODS_FILE
+    if path.exists():
+        return int(path.read_text().splitlines()[1 + team.rank].split(",")[1])
     costs = measured_costs(config, team, label_shape, threads)
     seconds = [cost.of(images) for cost, images in zip(costs, config.images_of_each, strict=True)]
     periods = periods_by_speed(seconds, config.exchange.communication_period)
@@ -74,7 +82,7 @@ def _by_speed(
         rows = ["rank,communication_period,step_seconds"]
         for rank, (own, taken) in enumerate(zip(periods, seconds, strict=True)):
             rows.append(f"{rank},{own},{taken:.6f}")
-        (run_folder / PERIODS_FILE).write_text("\n".join([*rows, ""]))
+        path.write_text("\n".join([*rows, ""]))
     return periods[team.rank]
 
 

@@ -83,15 +83,15 @@ def build_worker(
     network, batches = task.identity.network, task.batches
     config = with_balanced_weights(config, task.dataset)
     optimizer = build_optimizer(config, network)
+    images, copies = max(1, batches.images_per_worker), task.dataset.train.are_copies
+    for progress in compile_kernels(config, images, threads, copies):
+        for observer in observers:
+            observer.compiling(progress)
     paced = _with_own_pace(config, team, task, threads, run_folder)
     strategy = _strategy(paced, team, task, optimizer)
     if isinstance(optimizer, LayerwiseOptimizer):
         optimizer = OptimizerPlaceholder(optimizer if team.rank == 0 else None)
     since, start = _start(config, task, optimizer, strategy, run_folder if resume else None)
-    images, copies = max(1, batches.images_per_worker), task.dataset.train.are_copies
-    for progress in compile_kernels(config, images, threads, copies):
-        for observer in observers:
-            observer.compiling(progress)
     backend, balancing = _backend(config, run_folder, task, strategy, threads)
     own = _own_observers(config, run_folder, team, threads, task, backend, (start.step, since))
     return Worker(

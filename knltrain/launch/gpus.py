@@ -19,10 +19,15 @@ _MAKERS: Final = {"cuda": ("NVIDIA", "AMD"), "xpu": ("Intel",)}
 
 
 def with_gpus(
-    request: Request, config: RunConfig, visible: Sequence[Gpu], node_share: NodeShare = ALONE
+    request: Request,
+    config: RunConfig,
+    visible: Sequence[Gpu],
+    node_share: NodeShare = ALONE,
+    own_first: bool = False,
 ) -> Request:
     """The request with one of the `visible` GPUs for each worker whose device is one.
 
+    With `own_first` the GPUs of this share's workers come first, as `affinity run` orders them.
     Without GPUs where there are fewer than the workers need, and where ranks of several computers
     say which workers: they are not known yet.
     """
@@ -35,7 +40,8 @@ def with_gpus(
     first = node_share.node * on_computer
     names = [_plain(device_of(config, first + at)) for at in range(on_computer)]
     begin = node_share.share * own
-    gpus = [_gpu(names, at, begin, visible) for at in range(begin, begin + own)]
+    before = begin if own_first else 0
+    gpus = [_gpu(names[before : at + 1], visible) for at in range(begin, begin + own)]
     needed = [name for name in names[begin : begin + own] if name != "cpu"]
     if not needed or sum(gpu is not None for gpu in gpus) < len(needed):
         return request
@@ -43,28 +49,28 @@ def with_gpus(
     return replace(request, gpus=tuple(gpus), gpu_host_cores=None if cores == "auto" else cores)
 
 
-def most_on_gpus(config: RunConfig, visible: Sequence[Gpu]) -> int | None:
-    """How many workers find a GPU, where all are to compute on one of their own; else None."""
-    alone = not config.backend.workers and config.backend.device in _MAKERS
-    return len(_of_kind(config.backend.device, visible)) or None if alone else None
+def most_on_gpus(
+    config: RunConfig, visible: Sequence[Gpu], node_share: NodeShare = ALONE
+) -> int | None:
+    """How many workers of a share find a GPU, where all compute on one of their own; else None.
 
-
-def _gpu(names: Sequence[str], at: int, begin: int, visible: Sequence[Gpu]) -> Gpu | None:
-    """The GPU of the computer's worker `at`, whose share of the workers starts at `begin`.
-
-    It is its kind's, of which the workers before this one have taken theirs, unless a share sees
-    its own GPUs alone.
+    All shares of a computer see the same GPUs.
     """
-    kind, _, index = names[at].partition(":")
-    mine = _of_kind(kind, visible)
-    if kind == "cpu" or not mine:
+    if config.backend.workers or config.backend.device not in _MAKERS:
         return None
-    if index:
-        return mine[int(index)] if int(index) < len(mine) else None
-    position = names[:at].count(names[at])
-    if names.count(names[at]) > len(mine):
-        position -= names[:begin].count(names[at])
-    return mine[position] if position < len(mine) else None
+    found = len(_of_kind(config.backend.device, visible))
+    return max(1, found // node_share.shares) if found else None
+
+
+def _gpu(names: Sequence[str], visible: Sequence[Gpu]) -> Gpu | None:
+    """The GPU of the last of the workers with these devices, none if there are too few.
+
+    It is its kind's, of which the workers before this one have taken theirs.
+    """
+    *before, own = names
+    kind, _, index = own.partition(":")
+    position = int(index) if index else before.count(own)
+    return next(iter(_of_kind(kind, visible)[position:]), None)
 
 
 def _of_kind(kind: str, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:

@@ -18,6 +18,7 @@ from affinity import (
     Topology,
     format_cpulist,
     options_named,
+    own_placement,
     parse_cpulist,
     parse_hbm,
     physical_cores,
@@ -116,7 +117,9 @@ def _plan(config: RunConfig, node_share: NodeShare, keep: Keep | None) -> RunPla
     config, pool, allowed = apart_for_data(config, node_share, topology, allowed)
     asked, config = config, _at_home_anywhere(_counted(config, node_share, topology, allowed))
     doubts = doubts_about(config, config.total_workers)
-    request = with_gpus(request_of(config, node_share), config, gpus, node_share)
+    place = own_placement()
+    own_first = place is not None and bool(place.visible_gpus)
+    request = with_gpus(request_of(config, node_share), config, gpus, node_share, own_first)
     request, quota_notes = _within_quota(asked, request, topology, allowed)
     if config.placement.pin:
         place_workers(topology, allowed, _cores_alone(request))  # too many workers: said first
@@ -232,7 +235,8 @@ def _counted(
         # At most one on each tile, on most machines a core, that the system leaves.
         cpus = place_workers(topology, allowed, request).workers[0].cpus
         most = _at_most(allowed, len(tiles_of(topology, physical_cores(topology, cpus))))
-        most = min(most, most_on_gpus(config, visible_gpus(topology.gpus).gpus) or most)
+        gpus = visible_gpus(topology.gpus).gpus
+        most = min(most, most_on_gpus(config, gpus, node_share) or most)
         if node_share.shares > 1:
             return resolved(with_workers(config, node_share.shares * most))
         return resolved(config, most)

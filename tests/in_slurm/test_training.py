@@ -35,7 +35,7 @@ base = 0.02
 pin = false
 """
 KNLTRAIN = """#!/bin/sh
-echo "task $SLURM_PROCID sees GPUs: ${{CUDA_VISIBLE_DEVICES-none}}"
+echo "task $SLURM_PROCID sees GPUs: ${{CUDA_VISIBLE_DEVICES-none}}, cpus: $(nproc)"
 exec {} "$@"
 """
 """The command, told what Slurm tells a task of its GPUs."""
@@ -190,7 +190,7 @@ def test_one_task_has_all_gpus_of_its_node(submit: Submit, folder: Path) -> None
         "gpu_nodes.sbatch", "run.toml", *on_the_host.split(), options="--gres=gpu:2"
     )
     assert state == "COMPLETED", out
-    assert "task 0 sees GPUs: 0,1\n" in out
+    assert "task 0 sees GPUs: 0,1, cpus: " in out
     assert result(folder)["backend"] == "torch"
 
 
@@ -198,8 +198,9 @@ def test_nodes_with_and_without_gpus_train_one_model(submit: Submit, folder: Pat
     words = (*GLOO.split(), "--set", "exchange.method=sync_easgd3")
     state, out = submit("mixed_nodes.sbatch", "run.toml", *words)
     assert state == "COMPLETED", out
-    assert "task 0 sees GPUs: 0\n" in out
-    assert "task 1 sees GPUs: none\n" in out
+    cores = len(read_allowed().cpus)
+    assert f"task 0 sees GPUs: 0, cpus: {cores}\n" in out
+    assert f"task 1 sees GPUs: none, cpus: {cores}\n" in out
     assert "with 2 workers on 2 nodes, exchanging by gloo" in out
     assert result(folder)["test_accuracy"] > 0.9
 

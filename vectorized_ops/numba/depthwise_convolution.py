@@ -58,7 +58,7 @@ class DepthwiseConvolution(ScratchUser):
         self._no_bias = aligned_zeros((shape.channels,))
         self._no_moments = Moments(self._threads, self._images, 0, 0)
         self._block = _channel_block(shape, self._images)
-        room = RING_BYTES // (4 * self._step * shape.kernel[0])
+        room = RING_BYTES // (4 * self._step * _lines_under(shape))
         self._windows = [windows(shape, backward, MOST_PIXELS, room) for backward in (False, True)]
         self._totals = np.zeros((self._threads, shape.channels, self._taps + 1))
         columns = reach(MOST_PIXELS, shape.kernel[1], shape.stride[1])
@@ -182,10 +182,15 @@ class DepthwiseConvolution(ScratchUser):
         return np.array(addresses)
 
 
+def _lines_under(shape: ConvolutionShape) -> int:
+    """Return the lines of inputs from the first to the last under a window."""
+    return (shape.kernel[0] - 1) * shape.dilation[0] + 1
+
+
 def _channel_block(shape: ConvolutionShape, images: int) -> int:
     """Return the channels of a block: fewer where a window is so large that strips were narrow."""
     around = (shape.kernel[1] - 1) * shape.dilation[1]
     columns = max(1, min(shape.width, _LEAST_STRIP * around))
-    floats = min(BLOCK_BYTES, RING_BYTES // (shape.kernel[0] * columns)) // 4
+    floats = min(BLOCK_BYTES, RING_BYTES // (_lines_under(shape) * columns)) // 4
     most = max(floats // images, _LEAST_BLOCK)
     return -(-shape.channels // -(-shape.channels // most))

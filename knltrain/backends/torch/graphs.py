@@ -95,6 +95,8 @@ class GraphedSteps:
         self._mirrors, self._make, self._compute = mirrors, make, compute
         self._parameters, self._gradient = aligned_zeros((size,)), aligned_zeros((size,))
         self._steps: dict[object, _Step] = {}
+        for vector in (self._parameters, self._gradient):
+            mirrors.keep(vector)
 
     def loss_and_gradient(
         self,

@@ -34,6 +34,11 @@ class Mirrors:
         self.device = device
         self._are_apart = are_apart or device.type != "cpu"
         self._pairs = ViewCache(self._pair)
+        self._kept: dict[int, _Pair] = {}
+
+    def keep(self, vector: FloatArray) -> None:
+        """Leave the vector where it is on the device until the end, as a graph needs it."""
+        self._kept[vector.ctypes.data] = self._pair(vector)
 
     def load(self, vector: FloatArray, place: FloatArray | None = None) -> None:
         """Copy the vector to the device; work that is begun after this sees it.
@@ -59,7 +64,7 @@ class Mirrors:
 
     def packed(self, vector: FloatArray) -> torch.Tensor:
         """The vector (n,) on the device."""
-        return self._pairs.of(vector).there
+        return (self._kept.get(vector.ctypes.data) or self._pairs.of(vector)).there
 
     def view(self, vector: FloatArray, part: FloatArray) -> torch.Tensor:
         """The part of the device's vector at the place of ``part``, a view on the host's."""
@@ -73,6 +78,7 @@ class Mirrors:
     def close(self) -> None:
         """Release the device's memory, and the vectors."""
         self._pairs.clear()
+        self._kept.clear()
 
     def _pair(self, vector: FloatArray) -> _Pair:
         host = torch.from_numpy(vector)

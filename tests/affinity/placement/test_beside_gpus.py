@@ -89,7 +89,34 @@ def test_a_gpu_of_which_nothing_is_told_takes_what_the_others_leave(machine: Mac
     plan = _place(topology, 3, _gpus(topology, None, 0))
     assert _cpus(plan) == [[2, 3], [0, 1], [4, 5]]
     assert "its cores are anywhere" in plan.workers[0].reasons[0]
-    assert _cpus(_place(topology, 2, _gpus(topology, None, 0))) == [[0, 1, 2], [3, 4, 5]]
+    assert _cpus(_place(topology, 2, _gpus(topology, None, 0))) == [[3, 4, 5], [0, 1, 2]]
+
+
+def test_nodes_without_a_gpu_are_shared_out_in_the_same_package(machine: Machine) -> None:
+    topology = machine(nodes=(6,) * 8, packages=2)
+    plan = _place(topology, 4, _gpus(topology, 3, 1, 7, 5))
+    assert [worker.numa_nodes for worker in plan.workers] == [(0, 3), (1, 2), (4, 7), (5, 6)]
+    assert [len(worker.cpus) for worker in plan.workers] == [12] * 4
+    assert "6 of its 12 cores are next to it" in plan.workers[0].reasons[0]
+
+
+def test_cores_next_to_none_go_to_whoever_has_the_fewest(machine: Machine) -> None:
+    topology = machine(nodes=(2, 4, 3))
+    plan = _place(topology, 2, _gpus(topology, 0, 1))
+    assert _cpus(plan) == [[0, 1, 6, 7, 8], [2, 3, 4, 5]]
+
+
+def test_what_is_kept_for_the_system_is_kept_once(machine: Machine) -> None:
+    topology = machine(nodes=(4,))
+    for reserve in (Reserve(os_cores=1), Reserve(os_cpus=(0,))):
+        plan = _place(topology, 2, _gpus(topology, 0), reserve=reserve)
+        assert (_cpus(plan), plan.os_cpus, plan.idle_cpus) == ([[1, 2], [3]], (0,), ())
+
+
+def test_on_a_machine_of_hbm_alone_memory_beside_a_gpu_is_hbm(machine: Machine) -> None:
+    topology = machine(nodes=(4,), changes={0: {"kind": "hbm"}})
+    plan = _place(topology, 2, _gpus(topology, 0))
+    assert all(worker.memory.hbm for worker in plan.workers)
 
 
 def test_memory_beside_a_gpu_is_dram(machine: Machine) -> None:

@@ -40,7 +40,10 @@ def _seen(environment: dict[str, str]) -> list[int]:
         ({"CUDA_VISIBLE_DEVICES": "0,1", "SLURM_JOB_GPUS": "1,3"}, [1, 3]),
         # Slurm without: the machine's.
         ({"CUDA_VISIBLE_DEVICES": "2,3", "SLURM_JOB_GPUS": "2,3"}, [2, 3]),
-        ({"CUDA_VISIBLE_DEVICES": "0", "SLURM_JOB_GPUS": "2,3"}, [0]),
+        ({"CUDA_VISIBLE_DEVICES": "0", "SLURM_JOB_GPUS": "2,3"}, [2]),
+        ({"CUDA_VISIBLE_DEVICES": "1", "SLURM_JOB_GPUS": "0,1,2"}, [1]),
+        ({"CUDA_VISIBLE_DEVICES": "3", "SLURM_JOB_GPUS": "2,3"}, [3]),
+        ({"CUDA_VISIBLE_DEVICES": "5", "SLURM_JOB_GPUS": "2,3"}, []),
         ({"CUDA_VISIBLE_DEVICES": "0,1", "SLURM_JOB_GPUS": "gpu:a,b"}, [0, 1]),
     ],
 )
@@ -56,6 +59,24 @@ def test_each_maker_has_a_variable_of_its_own() -> None:
     found = visible_gpus(mixed, environment)
     assert found.gpus == (mixed[0], mixed[3])
     assert found.said_by == ("ROCR_VISIBLE_DEVICES=", "ZE_AFFINITY_MASK=1.0")
+
+
+def test_what_hides_gpus_of_amd_counts_those_that_are_left() -> None:
+    cards = tuple(_gpu(at, "AMD") for at in range(4))
+    found = visible_gpus(cards, {"ROCR_VISIBLE_DEVICES": "3,2,1", "HIP_VISIBLE_DEVICES": "2,0"})
+    assert found.gpus == (cards[1], cards[3])
+
+
+def test_a_gpu_of_intel_counts_once_for_each_part_that_is_asked_for() -> None:
+    cards = tuple(_gpu(at, "Intel") for at in range(2))
+    found = visible_gpus(cards, {"ZE_AFFINITY_MASK": "0.0,0.1,1.0,1.1"})
+    assert found.gpus == (cards[0], cards[0], cards[1], cards[1])
+
+
+def test_a_container_is_served_those_alone_that_the_driver_tells() -> None:
+    on_the_bus = (_gpu(0), _gpu(1, uuid="GPU-5"), _gpu(2))
+    assert visible_gpus(on_the_bus, {}).gpus == on_the_bus[1:2]
+    assert visible_gpus(on_the_bus[::2], {}).gpus == on_the_bus[::2]
 
 
 def test_a_part_of_a_gpu_is_where_the_gpu_is() -> None:

@@ -52,6 +52,25 @@ def test_a_worker_gets_its_own(config, tmp_path):
     assert (method.period, method.rule.moving_rate) == (7, 0.3)
 
 
+def test_a_built_worker_goes_by_its_own(config, make_worker, tmp_path):
+    paces = {"balance__periods": [5], "balance__moving_rates": [0.3]}
+    with make_worker(config(workers=1, exchange__method="seasgd", **paces), tmp_path) as worker:
+        method = worker.strategy.method
+        assert (method.period, method.rule.moving_rate) == (5, 0.3)
+
+
+def test_shares_that_make_steps_alike_leave_no_speeds(config):
+    both = {"balance__periods": "by_speed", "balance__shares": "fitted"}
+    with pytest.raises(ConfigError, match="with shares that are fitted or replayed"):
+        checked(config(workers=2, exchange__method="seasgd", **both))
+
+
+def test_a_resumed_run_keeps_its_periods(config, tmp_path):
+    (tmp_path / "periods.csv").write_text("rank,communication_period,step_seconds\n0,17,0.1\n")
+    chosen = config(workers=1, exchange__method="easgd", balance__periods="by_speed")
+    assert with_own_pace(chosen, Loopback(8), (), 1, tmp_path).exchange.communication_period == 17
+
+
 def test_periods_by_speed_are_written_down(config, tmp_path):
     chosen = config(
         workers=1, exchange__method="easgd", exchange__communication_period=3,

@@ -43,10 +43,13 @@ def _config(workers: int = 1, nodes: int = 1, **tables: Any) -> RunConfig:
 
 
 def _found(
-    config: RunConfig, visible: Sequence[Gpu] = FOUR, share: NodeShare = ALONE
+    config: RunConfig,
+    visible: Sequence[Gpu] = FOUR,
+    share: NodeShare = ALONE,
+    own_first: bool = False,
 ) -> list[int | None]:
     request = Request(int(config.workers) // share.shares)
-    gpus = with_gpus(request, config, visible, share).gpus
+    gpus = with_gpus(request, config, visible, share, own_first).gpus
     return [None if gpu is None else int(gpu.uuid[4:]) for gpu in gpus]
 
 
@@ -86,10 +89,13 @@ def test_where_fewer_are_told_than_needed_torch_counts_them():
     assert _found(_config(workers=1, backend=TABLE), ()) == []
 
 
-def test_shares_of_a_computer_take_turns_or_see_their_own():
+def test_shares_of_a_computer_take_turns_unless_each_sees_its_own_first():
     chosen, second = _config(workers=4, backend=TABLE), NodeShare(share=1, shares=2)
     assert _found(chosen, share=second) == [2, 3]
-    assert _found(chosen, FOUR[2:], second) == [2, 3]
+    rotated = (*FOUR[2:], *FOUR[:2])
+    assert _found(chosen, rotated, second, own_first=True) == [2, 3]
+    last = NodeShare(share=3, shares=4)
+    assert _found(chosen, (FOUR[3], *FOUR[:3]), last, own_first=True) == [3]
 
 
 def test_ranks_on_several_computers_are_not_known_yet():
@@ -101,6 +107,7 @@ def test_ranks_on_several_computers_are_not_known_yet():
 
 def test_as_many_workers_as_gpus_are_found():
     assert most_on_gpus(_config(backend=TABLE), FOUR) == 4
+    assert most_on_gpus(_config(backend=TABLE), FOUR, NodeShare(shares=4)) == 1
     assert most_on_gpus(_config(backend=TABLE), _gpus("Intel")) is None
     assert most_on_gpus(_config(backend=TABLE), ()) is None
     assert most_on_gpus(_config(), FOUR) is None

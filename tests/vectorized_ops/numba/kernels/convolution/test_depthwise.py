@@ -37,6 +37,17 @@ def test_strips_of_any_number_of_columns_are_taken(monkeypatch: pytest.MonkeyPat
         assert_array_equal(got, wanted)
 
 
+@pytest.mark.parametrize("dilation", [1, 2, 4])
+def test_lines_under_a_window_have_room_in_the_cache(dilation: int) -> None:
+    shape = ConvolutionShape(
+        32, 65, 65, 96, 96, (3, 3), (1, 1), (dilation, dilation), (dilation, dilation), 96
+    )
+    operation = DepthwiseConvolution(shape)
+    for backward in (False, True):
+        zeros = operation._step
+        assert 4 * (operation._ring_size(backward) - zeros) <= depthwise_convolution.RING_BYTES
+
+
 def test_sums_are_made_anew_in_each_call() -> None:
     shape = ConvolutionShape(16, 5, 5, 3, 3, (3, 3), padding=(1, 1), groups=3)
     operands, operation = whole_operands(shape), DepthwiseConvolution(shape)
