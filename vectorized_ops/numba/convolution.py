@@ -5,6 +5,7 @@ from __future__ import annotations
 import numba
 
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
+from vectorized_ops.numba.channel_sums import ChannelSums, channel_sums_take
 from vectorized_ops.numba.emit.operand_checks import Operands
 from vectorized_ops.numba.emit.scratch import ScratchUser
 from vectorized_ops.numba.kernels.convolution.destination import ADD, MASK, RELU, destination
@@ -36,9 +37,13 @@ class Convolution(ScratchUser):
         self._images, self._threads = padded_images(shape.images), numba.get_num_threads()
         self._no_bias = aligned_zeros((max(shape.channels, shape.filters),))
         self._no_moments = Moments(self._threads, self._images, 0, 0)
-        self._sums = WeightsGradient(shape, self._threads)
+        self._sums: WeightsGradient | ChannelSums
+        if channel_sums_take(shape):
+            self._sums = ChannelSums(shape, self._threads)
+        else:
+            self._sums = WeightsGradient(shape, self._threads)
         self._turned: WeightsGradient | None = None
-        if is_quicker_turned(shape):
+        if isinstance(self._sums, WeightsGradient) and is_quicker_turned(shape):
             self._turned = WeightsGradient(shape, self._threads, turned=True)
         self._tables: dict[tuple[bool, int], TapTables] = {}
 

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from vectorized_ops.implementations import operations
 from vectorized_ops.layout import zeros_images_last
-from vectorized_ops.numba import depthwise_convolution
+from vectorized_ops.numba import channel_sums
 from vectorized_ops.numba.depthwise_convolution import DepthwiseConvolution, depthwise_takes
 from vectorized_ops.numba.tuned_convolution import TunedConvolution
 from vectorized_ops.shapes import ConvolutionShape
@@ -67,13 +67,13 @@ def test_all_directions_equal_the_reference_for_any_shape(
         assert_array_equal(got, wanted)
 
 
-@pytest.mark.parametrize("ring_bytes", [1, depthwise_convolution.RING_BYTES])
+@pytest.mark.parametrize("ring_bytes", [1, channel_sums.RING_BYTES])
 @pytest.mark.parametrize("name", ["groups of four and three", "stride", "large window"])
 def test_moments_are_those_of_the_results(
     name: str, ring_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shape = SHAPES[name]
-    monkeypatch.setattr(depthwise_convolution, "RING_BYTES", ring_bytes)
+    monkeypatch.setattr(channel_sums, "RING_BYTES", ring_bytes)
     operands, operation = normal_operands(shape), DepthwiseConvolution(shape)
     images, memory = operands.images + 3, place()
     out = memory.garbage(*operands.gradient.shape)

@@ -218,6 +218,7 @@ def weights_gradient(
     ring_step: int,
     kernel_columns: int,
     tables: Any,
+    group: int,
     block: int,
     by_lines: int,
     by_blocks: int,
@@ -226,12 +227,13 @@ def weights_gradient(
     weights_out: Any,
     bias_out: Any,
 ) -> None:
-    """Write the gradients of weights (C, R*S), and of the bias unless it is empty.
+    """Write the gradients of weights (K, group, R*S), and of the bias unless it is empty.
 
-    `sums` (T, block, R*S + 1, LANES) and the doubles `totals` (T, C, R*S + 1) are each thread's,
-    too.
+    Groups have `group` filters and as many channels, and are not cut by a block. `sums`
+    (T, block * group, R*S + 1, LANES) and the doubles `totals` (T, K * group, R*S + 1) are each
+    thread's, too.
     """
-    channels, lines, taps = totals.shape[1], len(first), totals.shape[2] - 1
+    channels, lines, taps = totals.shape[1] // group, len(first), totals.shape[2] - 1
     sums_step = (taps + 1) * LANES
     blocks = (channels + block - 1) // block
     for thread in numba.prange(by_lines * by_blocks):
@@ -252,28 +254,31 @@ def weights_gradient(
                         c * images, number * images, max(brought, lowest[line]), last + 1, brought,
                     )  # fmt: skip
                     for which in range(strip[BEGIN], strip[END]):
-                        group = groups[which]
+                        pixels = groups[which]
                         _fill(
-                            table, group, met, first[line], count[line], ring, ring_width,
+                            table, pixels, met, first[line], count[line], ring, ring_width,
                             ring_step, strip[LEFT], 0, kernel_columns,
                         )  # fmt: skip
-                        above = (line * width + group[COLUMN]) * gradient_distance + c * images
-                        call_tile(
-                            tiles[which], own, sums_step, gradient, above, step * gradient_distance,
-                            width * gradient_distance, images, buffer, table, count[line], number,
-                            inputs, _coming(distance, inputs_width, brought, group, c * images),
-                            distance, inputs_width * distance,
-                        )  # fmt: skip
+                        above = (line * width + pixels[COLUMN]) * gradient_distance + c * images
+                        coming = _coming(distance, inputs_width, brought, pixels, c * images)
+                        for channel in range(group):
+                            call_tile(
+                                tiles[which], own, sums_step, gradient, above,
+                                step * gradient_distance, width * gradient_distance, images, buffer,
+                                table, count[line], number, inputs, coming, distance,
+                                inputs_width * distance, group, channel,
+                            )  # fmt: skip
                     summed += strip[RESULTS]
                     if summed * images >= _SUMMED_PRODUCTS:
-                        _flush(own, totals[thread, c : c + number])
+                        _flush(own, totals[thread, c * group : (c + number) * group])
                         summed = 0
-            _flush(own, totals[thread, c : c + number])
+            _flush(own, totals[thread, c * group : (c + number) * group])
     for c in numba.prange(channels):
-        for tap in range(taps):
-            weights_out[c * taps + tap] = _over_threads(totals, c, tap)
+        for i in range(c * group, (c + 1) * group):
+            for tap in range(taps):
+                weights_out[i * taps + tap] = _over_threads(totals, i, tap)
         if len(bias_out):
-            bias_out[c] = _over_threads(totals, c, taps)
+            bias_out[c] = _over_threads(totals, c * group, taps)
 
 
 @kernel

@@ -120,20 +120,22 @@ def depthwise_weights_tile(
     typingctx: Any, pixels: Any, columns: Any, stride: Any, sums: Any, sums_step: Any,
     gradient: Any, gradient_index: Any, gradient_step: Any, gradient_ahead: Any, images: Any,
     inputs: Any, table: Any, lines: Any, channels: Any, coming: Any, coming_index: Any,
-    coming_step: Any, coming_line: Any,
+    coming_step: Any, coming_line: Any, group: Any, which: Any,
 ) -> Any:  # fmt: skip
-    """Add what `pixels` pixels give to the gradients of each of so many channels.
+    """Add what `pixels` pixels give to the gradients of each of so many filters.
 
-    Weight number i of channel c has a vector at sums[c*sums_step + i*LANES]: added to it are
-    gradient[gradient_index + p*gradient_step + c*images + n] times the inputs that meet it in
-    `depthwise_tile`, where line[reach] is the number of the line's first weight. The last vector of
-    a channel is that of the bias. The second-level cache is
-    asked for the gradient that is ahead, and for what is coming as in `depthwise_tile`.
+    They go in groups of `group`, which have as many channels. Weight number i between filter k and
+    channel `which` of its group has a vector at sums[(k*group + which)*sums_step + i*LANES]: added
+    to it are gradient[gradient_index + p*gradient_step + k*images + n] times the inputs of that
+    channel that meet it in `depthwise_tile`, where line[reach] is the number of the line's first
+    weight. The last vector of channel 0 is that of the filter's bias. For channel 0 the
+    second-level cache is asked for the gradient that is ahead, and for what is coming as in
+    `depthwise_tile`.
     """
     number, width, apart = (each.literal_value for each in (pixels, columns, stride))
     signature = types.void(
         pixels, columns, stride, sums, _INDEX, gradient, _INDEX, _INDEX, _INDEX, _INDEX, inputs,
-        table, _INDEX, _INDEX, coming, _INDEX, _INDEX, _INDEX,
+        table, _INDEX, _INDEX, coming, _INDEX, _INDEX, _INDEX, _INDEX, _INDEX,
     )  # fmt: skip
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -142,18 +144,24 @@ def depthwise_weights_tile(
         table = _Table(lanes, lanes.pointer(11, args[11]), reach(number, width, apart))
         ahead = _Ahead(lanes, lanes.pointer(14, *args[14:16]), args[16:18], number, apart)
         steps = [lanes.product(args[7], p) for p in range(number)]
+        size, channel = args[18:20]
+        is_first = builder.icmp_signed("==", channel, lanes.integer(0))
 
-        def channel(c: Value) -> None:
-            row = lanes.product(c, args[9])
-            totals = lanes.pointer(3, args[3], lanes.product(c, args[4]))
+        def add(begin: Value, member: Value) -> None:
+            k = lanes.sum(begin, member)
+            row = lanes.product(k, args[9])
+            of_channel = lanes.product(lanes.sum(begin, channel), args[9])
+            at = lanes.sum(lanes.product(k, size), channel)
+            totals = lanes.pointer(3, args[3], lanes.product(at, args[4]))
             at_bias = lanes.at(totals, args[4], -LANES)
 
             def group(offset: Value, near: int) -> None:
-                here, upper = (lanes.at(each, row, offset) for each in (source, above))
-                ahead.fetch(lanes.sum(row, offset), near)
-                for step in steps:
-                    for j in range(near):
-                        lanes.prefetch(lanes.at(upper, args[8], step, j * LANES), level=2)
+                here, upper = lanes.at(source, of_channel, offset), lanes.at(above, row, offset)
+                with builder.if_then(is_first):
+                    ahead.fetch(lanes.sum(row, offset), near)
+                    for step in steps:
+                        for j in range(near):
+                            lanes.prefetch(lanes.at(upper, args[8], step, j * LANES), level=2)
                 slopes = [_vectors(lanes, upper, step, near) for step in steps]
 
                 def line(index: Value) -> None:
@@ -165,15 +173,20 @@ def depthwise_weights_tile(
                         lanes.store(_added_products(lanes, lanes.load(at), met, near), at)
 
                 repeat(lanes, args[12], line)
-                total = lanes.load(at_bias)
-                for slope in slopes:
-                    for vector in slope:
-                        total = lanes.add(total, vector)
-                lanes.store(total, at_bias)
+                with builder.if_then(is_first):
+                    total = lanes.load(at_bias)
+                    for slope in slopes:
+                        for vector in slope:
+                            total = lanes.add(total, vector)
+                    lanes.store(total, at_bias)
 
             groups(lanes, lanes.quotient(args[9], LANES), _NEAR, group)
 
-        repeat(lanes, args[13], channel)
+        def members(number: Value) -> None:
+            begin = lanes.product(number, size)
+            repeat(lanes, size, lambda member: add(begin, member))
+
+        repeat(lanes, builder.sdiv(args[13], size), members)
         return context.get_dummy_value()
 
     return signature, generate

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 from vectorized_ops.implementations import operations
 from vectorized_ops.layout import aligned_zeros
-from vectorized_ops.numba import depthwise_convolution
+from vectorized_ops.numba import channel_sums
 from vectorized_ops.numba.depthwise_convolution import DepthwiseConvolution
 from vectorized_ops.shapes import ConvolutionShape
 
@@ -18,7 +18,7 @@ def test_blocks_of_any_number_of_channels_are_taken(
     block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shape = ConvolutionShape(16, 5, 9, 7, 7, (3, 5), (2, 1), (1, 2), groups=7)
-    monkeypatch.setattr(depthwise_convolution, "_channel_block", lambda *_: block)
+    monkeypatch.setattr(channel_sums, "channel_block", lambda *_: block)
     operands = whole_operands(shape)
     expected = operands.results(REFERENCE.convolution(shape), Memory(REFERENCE))
     found = operands.results(DepthwiseConvolution(shape), Memory(operations("numba")))
@@ -28,7 +28,7 @@ def test_blocks_of_any_number_of_channels_are_taken(
 
 def test_strips_of_any_number_of_columns_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     shape = ConvolutionShape(16, 6, 23, 3, 3, (3, 3), (1, 2), (1, 1), groups=3)
-    monkeypatch.setattr(depthwise_convolution, "RING_BYTES", 9000)
+    monkeypatch.setattr(channel_sums, "RING_BYTES", 9000)
     operands, operation = whole_operands(shape), DepthwiseConvolution(shape)
     assert [len(way.strips) for way in operation._windows] == [3, 2]
     expected = operands.results(REFERENCE.convolution(shape), Memory(REFERENCE))
@@ -43,9 +43,9 @@ def test_lines_under_a_window_have_room_in_the_cache(dilation: int) -> None:
         32, 65, 65, 96, 96, (3, 3), (1, 1), (dilation, dilation), (dilation, dilation), 96
     )
     operation = DepthwiseConvolution(shape)
-    for backward in (False, True):
-        zeros = operation._step
-        assert 4 * (operation._ring_size(backward) - zeros) <= depthwise_convolution.RING_BYTES
+    for way in operation._windows:
+        floats = channel_sums.ring_size(way, operation._step) - operation._step
+        assert 4 * floats <= channel_sums.RING_BYTES
 
 
 def test_sums_are_made_anew_in_each_call() -> None:

@@ -38,10 +38,10 @@ def written(
 
 
 @kernel
-def added(sums: Any, gradient: Any, inputs: Any, table: Any) -> None:
+def added(sums: Any, gradient: Any, inputs: Any, table: Any, group: int, which: int) -> None:
     depthwise_weights_tile(
         3, 2, 2, sums, 9 * LANES, gradient, 5, 300, ANYWHERE, 3 * LANES, inputs, table, 2, 2,
-        inputs, ANYWHERE, ANYWHERE, ANYWHERE,
+        inputs, ANYWHERE, ANYWHERE, ANYWHERE, group, which,
     )  # fmt: skip
 
 
@@ -77,19 +77,22 @@ def test_results_are_sums_over_lines_and_columns(mode: int, lines: int) -> None:
     assert_array_equal(out, expected)
 
 
-def test_gradients_of_weights_are_added_to_their_vectors() -> None:
+@pytest.mark.parametrize(("group", "which"), [(1, 0), (2, 0), (2, 1)])
+def test_gradients_of_weights_are_added_to_their_vectors(group: int, which: int) -> None:
     rng = np.random.default_rng(1)
-    sums, gradient, inputs = (numbers(rng, n) for n in (18 * LANES, 1000, 6 * ROW))
-    expected = sums.reshape(CHANNELS, 9, LANES).copy()
-    for p, c in np.ndindex(PIXELS, CHANNELS):
-        above = gradient[5 + 300 * p + c * IMAGES :][:IMAGES].reshape(-1, LANES)
-        expected[c, 8] += above.sum(0)
+    size = CHANNELS * group * 9 * LANES
+    sums, gradient, inputs = (numbers(rng, n) for n in (size, 1000, 6 * ROW))
+    expected = sums.reshape(CHANNELS, group, 9, LANES).copy()
+    for p, k in np.ndindex(PIXELS, CHANNELS):
+        above = gradient[5 + 300 * p + k * IMAGES :][:IMAGES].reshape(-1, LANES)
+        expected[k, which, 8] += above.sum(0) * (which == 0)
+        channel = k // group * group + which
         for *places, weight in TABLE[:2].tolist():
             for s in range(COLUMNS):
-                begin = places[p * STRIDE + s] * ROW + c * IMAGES
+                begin = places[p * STRIDE + s] * ROW + channel * IMAGES
                 below = inputs[begin : begin + IMAGES].reshape(-1, LANES)
-                expected[c, weight + s] += (above * below).sum(0)
-    added(sums, gradient, inputs, table())
+                expected[k, which, weight + s] += (above * below).sum(0)
+    added(sums, gradient, inputs, table(), group, which)
     assert_array_equal(sums, expected.reshape(-1))
 
 
