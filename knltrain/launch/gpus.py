@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from affinity import Gpu, Request
+from affinity import Gpu, Request, Topology, own_placement, visible_gpus
 from knltrain.assembly.own_backend import device_of
 from knltrain.config import RunConfig
 from knltrain.launch.node_share import ALONE, NodeShare
@@ -19,28 +19,24 @@ _MAKERS: Final = {"cuda": ("NVIDIA", "AMD"), "xpu": ("Intel",)}
 
 
 def with_gpus(
-    request: Request,
-    config: RunConfig,
-    visible: Sequence[Gpu],
-    node_share: NodeShare = ALONE,
-    own_first: bool = False,
+    request: Request, config: RunConfig, topology: Topology, node_share: NodeShare = ALONE
 ) -> Request:
-    """The request with one of the `visible` GPUs for each worker whose device is one.
+    """The request with a GPU for each worker whose device is one.
 
-    With `own_first` the GPUs of this share's workers come first, as `affinity run` orders them.
     Without GPUs where there are fewer than the workers need, and where ranks of several computers
     say which workers: they are not known yet.
     """
-    tables = config.backend.workers
+    tables, visible = config.backend.workers, visible_gpus(topology.gpus).gpus
     ranks_of_others = config.total_nodes > 1 and any(each.ranks is not None for each in tables)
-    if config.backend.is_plain or not visible or ranks_of_others:
+    if not visible or ranks_of_others:
         return request
     assert isinstance(request.workers, int)
     own, on_computer = request.workers, int(config.workers)
     first = node_share.node * on_computer
     names = [_plain(device_of(config, first + at)) for at in range(on_computer)]
     begin = node_share.share * own
-    before = begin if own_first else 0
+    place = own_placement()  # by which `affinity run` lets each share see its own GPUs first
+    before = 0 if place is None or not place.visible_gpus else begin
     gpus = [_gpu(names[before : at + 1], visible) for at in range(begin, begin + own)]
     needed = [name for name in names[begin : begin + own] if name != "cpu"]
     if not needed or sum(gpu is not None for gpu in gpus) < len(needed):
@@ -50,7 +46,7 @@ def with_gpus(
 
 
 def most_on_gpus(
-    config: RunConfig, visible: Sequence[Gpu], node_share: NodeShare = ALONE
+    config: RunConfig, topology: Topology, node_share: NodeShare = ALONE
 ) -> int | None:
     """How many workers of a share find a GPU, where all compute on one of their own; else None.
 
@@ -58,7 +54,7 @@ def most_on_gpus(
     """
     if config.backend.workers or config.backend.device not in _MAKERS:
         return None
-    found = len(_of_kind(config.backend.device, visible))
+    found = len(_of_kind(config.backend.device, visible_gpus(topology.gpus).gpus))
     return max(1, found // node_share.shares) if found else None
 
 

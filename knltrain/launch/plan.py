@@ -18,7 +18,6 @@ from affinity import (
     Topology,
     format_cpulist,
     options_named,
-    own_placement,
     parse_cpulist,
     parse_hbm,
     physical_cores,
@@ -26,7 +25,6 @@ from affinity import (
     read_allowed,
     read_topology,
     tiles_of,
-    visible_gpus,
     with_gpu_of,
 )
 from knltrain.assembly import check_names, check_run, doubts_about, resolved, strategy_of
@@ -38,7 +36,6 @@ from knltrain.data.model_preprocessing import ModelPreprocessing
 from knltrain.errors import ConfigError
 from knltrain.input.batch_shape import BatchShape
 from knltrain.launch.data_cores import apart_for_data, memory_for_data
-from knltrain.launch.gpus import most_on_gpus, with_gpus
 from knltrain.launch.node_share import ALONE, NodeShare
 
 Keep: TypeAlias = Callable[[tuple[int, ...], Dataset], None]
@@ -113,13 +110,15 @@ def _plan(config: RunConfig, node_share: NodeShare, keep: Keep | None) -> RunPla
     config = _on_nodes(config, node_share)
     hbm_nodes = config.placement.hbm_nodes
     topology = read_topology(hbm=parse_hbm(hbm_nodes) if hbm_nodes else None)
-    allowed, gpus = read_allowed(), visible_gpus(topology.gpus).gpus
+    allowed = read_allowed()
     config, pool, allowed = apart_for_data(config, node_share, topology, allowed)
     asked, config = config, _at_home_anywhere(_counted(config, node_share, topology, allowed))
     doubts = doubts_about(config, config.total_workers)
-    place = own_placement()
-    own_first = place is not None and bool(place.visible_gpus)
-    request = with_gpus(request_of(config, node_share), config, gpus, node_share, own_first)
+    request = request_of(config, node_share)
+    if not config.backend.is_plain:
+        from knltrain.launch.gpus import with_gpus
+
+        request = with_gpus(request, config, topology, node_share)
     request, quota_notes = _within_quota(asked, request, topology, allowed)
     if config.placement.pin:
         place_workers(topology, allowed, _cores_alone(request))  # too many workers: said first
@@ -235,8 +234,10 @@ def _counted(
         # At most one on each tile, on most machines a core, that the system leaves.
         cpus = place_workers(topology, allowed, request).workers[0].cpus
         most = _at_most(allowed, len(tiles_of(topology, physical_cores(topology, cpus))))
-        gpus = visible_gpus(topology.gpus).gpus
-        most = min(most, most_on_gpus(config, gpus, node_share) or most)
+        if not config.backend.is_plain:
+            from knltrain.launch.gpus import most_on_gpus
+
+            most = min(most, most_on_gpus(config, topology, node_share) or most)
         if node_share.shares > 1:
             return resolved(with_workers(config, node_share.shares * most))
         return resolved(config, most)

@@ -33,6 +33,11 @@ def channel_sums_take(shape: ConvolutionShape) -> bool:
     return square and shape.channels // shape.groups <= LANES // 2 and windows_take(shape)
 
 
+def depthwise_takes(shape: ConvolutionShape) -> bool:
+    """Tell whether each of several channels has one filter, and the windows suit the kernels."""
+    return shape.groups == shape.channels == shape.filters > 1 and windows_take(shape)
+
+
 class ChannelSums:
     """Writes the gradients of weights and bias of a shape that `channel_sums_take`.
 

@@ -19,14 +19,8 @@ from vectorized_ops.numba.kernels.convolution.depthwise import correlate
 from vectorized_ops.numba.kernels.convolution.depthwise_tiles import DEPTHWISE
 from vectorized_ops.numba.kernels.convolution.destination import ADD, MASK, RELU, destination
 from vectorized_ops.numba.kernels.convolution.direct import split_threads
-from vectorized_ops.numba.kernels.convolution.windows import windows_take
 from vectorized_ops.numba.moments import Moments
 from vectorized_ops.shapes import ConvolutionShape
-
-
-def depthwise_takes(shape: ConvolutionShape) -> bool:
-    """Tell whether each of several channels has one filter, and the windows suit the kernels."""
-    return shape.groups == shape.channels == shape.filters > 1 and windows_take(shape)
 
 
 class DepthwiseConvolution(ScratchUser):

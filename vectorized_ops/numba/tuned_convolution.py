@@ -10,10 +10,10 @@ import numpy as np
 
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, zeros_images_last
+from vectorized_ops.numba.channel_sums import depthwise_takes
 from vectorized_ops.numba.compiling.autotuning import Choice, chosen
 from vectorized_ops.numba.compiling.sources import digest_of_imports
 from vectorized_ops.numba.convolution import Convolution
-from vectorized_ops.numba.depthwise_convolution import DepthwiseConvolution, depthwise_takes
 from vectorized_ops.numba.moments import Moments
 from vectorized_ops.numba.strassen_convolution import StrassenConvolution, strassen_takes
 from vectorized_ops.numba.winograd_convolution import WinogradConvolution, winograd_takes
@@ -52,8 +52,7 @@ class TunedConvolution:
                 f"{', '.join(ALGORITHMS[1:])}"
             )
         self.shape = shape
-        direct = DepthwiseConvolution if depthwise_takes(shape) else Convolution
-        made: dict[str, Any] = {"direct": direct(shape)}
+        made: dict[str, Any] = {"direct": _direct(shape)}
         for name in algorithms:
             if name.startswith("winograd") and winograd_takes(shape):
                 made[name] = WinogradConvolution(shape, int(name[-1]))
@@ -120,6 +119,14 @@ class TunedConvolution:
         """Work in flat float32 `memory` of at least `scratch_size`, aligned to 64 bytes."""
         for operation in self._by_direction.values():
             operation.use_scratch(memory)
+
+
+def _direct(shape: ConvolutionShape) -> Any:
+    if not depthwise_takes(shape):
+        return Convolution(shape)
+    from vectorized_ops.numba.depthwise_convolution import DepthwiseConvolution
+
+    return DepthwiseConvolution(shape)
 
 
 def _choose(shape: ConvolutionShape, made: dict[str, Any]) -> dict[str, Choice]:

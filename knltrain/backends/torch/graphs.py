@@ -123,7 +123,8 @@ class GraphedSteps:
     def _recorded(self, images: torch.Tensor, labels: torch.Tensor) -> _Step:
         device = self._mirrors.device
         here = torch.empty_like(images, device=device), torch.empty_like(labels, device=device)
-        step = _Step(*here, torch.zeros((), device=device), self._make())
+        loss = torch.zeros((), dtype=torch.float32, device=device)
+        step = _Step(*here, loss, self._make())
         _fill(step, images, labels)
         step.graph.record(lambda: self._run(step))
         return step

@@ -52,5 +52,6 @@ def sum_of_losses(loss: Loss, outputs: torch.Tensor, labels: torch.Tensor) -> fl
 
 def _targets(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     if labels.ndim == 1:
-        labels = labels[:, None] == torch.arange(outputs.shape[1], device=labels.device)
+        classes = torch.arange(outputs.shape[1], dtype=labels.dtype, device=labels.device)
+        labels = labels[:, None] == classes
     return labels.to(outputs.dtype)

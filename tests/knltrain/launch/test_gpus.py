@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from affinity import Gpu, Request, read_topology
+from affinity import Gpu, Placement, Request, Topology, read_topology
+from affinity.process.own import PLACEMENT_VARIABLE, encode_placement
 from knltrain.config import RunConfig
 from knltrain.launch.gpus import most_on_gpus, with_gpus
 from knltrain.launch.node_share import ALONE, NodeShare
@@ -42,15 +43,16 @@ def _config(workers: int = 1, nodes: int = 1, **tables: Any) -> RunConfig:
     return RunConfig.model_validate(run)
 
 
+def _machine(gpus: Sequence[Gpu]) -> Topology:
+    return replace(read_topology(), gpus=tuple(gpus))
+
+
 def _found(
-    config: RunConfig,
-    visible: Sequence[Gpu] = FOUR,
-    share: NodeShare = ALONE,
-    own_first: bool = False,
+    config: RunConfig, gpus: Sequence[Gpu] = FOUR, share: NodeShare = ALONE
 ) -> list[int | None]:
     request = Request(int(config.workers) // share.shares)
-    gpus = with_gpus(request, config, visible, share, own_first).gpus
-    return [None if gpu is None else int(gpu.uuid[4:]) for gpu in gpus]
+    found = with_gpus(request, config, _machine(gpus), share).gpus
+    return [None if gpu is None else int(gpu.uuid[4:]) for gpu in found]
 
 
 def test_each_worker_gets_the_next_gpu():
@@ -89,13 +91,15 @@ def test_where_fewer_are_told_than_needed_torch_counts_them():
     assert _found(_config(workers=1, backend=TABLE), ()) == []
 
 
-def test_shares_of_a_computer_take_turns_unless_each_sees_its_own_first():
+def test_shares_of_a_computer_take_turns_unless_each_sees_its_own_first(monkeypatch):
     chosen, second = _config(workers=4, backend=TABLE), NodeShare(share=1, shares=2)
     assert _found(chosen, share=second) == [2, 3]
-    rotated = (*FOUR[2:], *FOUR[:2])
-    assert _found(chosen, rotated, second, own_first=True) == [2, 3]
-    last = NodeShare(share=3, shares=4)
-    assert _found(chosen, (FOUR[3], *FOUR[:3]), last, own_first=True) == [3]
+    for share, own in ((second, (2, 3, 0, 1)), (NodeShare(share=3, shares=4), (3, 0, 1, 2))):
+        uuids = tuple(f"GPU-{number}" for number in own)
+        place = Placement(share.share, (0,), 1, (0,), gpu="its own", visible_gpus=uuids)
+        monkeypatch.setenv(PLACEMENT_VARIABLE, encode_placement(place))
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", ",".join(uuids))
+        assert _found(chosen, share=share) == list(own[: 4 // share.shares])
 
 
 def test_ranks_on_several_computers_are_not_known_yet():
@@ -106,11 +110,11 @@ def test_ranks_on_several_computers_are_not_known_yet():
 
 
 def test_as_many_workers_as_gpus_are_found():
-    assert most_on_gpus(_config(backend=TABLE), FOUR) == 4
-    assert most_on_gpus(_config(backend=TABLE), FOUR, NodeShare(shares=4)) == 1
-    assert most_on_gpus(_config(backend=TABLE), _gpus("Intel")) is None
-    assert most_on_gpus(_config(backend=TABLE), ()) is None
-    assert most_on_gpus(_config(), FOUR) is None
+    assert most_on_gpus(_config(backend=TABLE), _machine(FOUR)) == 4
+    assert most_on_gpus(_config(backend=TABLE), _machine(FOUR), NodeShare(shares=4)) == 1
+    assert most_on_gpus(_config(backend=TABLE), _machine(_gpus("Intel"))) is None
+    assert most_on_gpus(_config(backend=TABLE), _machine(())) is None
+    assert most_on_gpus(_config(), _machine(FOUR)) is None
 
 
 @pytest.mark.usefixtures("two_cores")

@@ -16,7 +16,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from vectorized_ops.implementations import operations
 from vectorized_ops.layout import zeros_images_last
 from vectorized_ops.numba import channel_sums
-from vectorized_ops.numba.depthwise_convolution import DepthwiseConvolution, depthwise_takes
+from vectorized_ops.numba.channel_sums import depthwise_takes
+from vectorized_ops.numba.depthwise_convolution import DepthwiseConvolution
 from vectorized_ops.numba.tuned_convolution import TunedConvolution
 from vectorized_ops.shapes import ConvolutionShape
 
