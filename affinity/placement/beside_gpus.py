@@ -97,7 +97,7 @@ def _all_shared(tiles: Group, gpus: Sequence[Gpu]) -> list[Group]:
         near = tuple(tile for tile in tiles if _is_near(tile, cpus))
         found.update(zip(numbers, share(near, len(numbers)) if near else (), strict=False))
     given = [tile for group in found.values() for tile in group]
-    if len(given) != len(tiles) or set(given) != set(tiles):
+    if len(found) < len(gpus) or len(given) != len(tiles) or set(given) != set(tiles):
         found = dict(enumerate(_picked(tiles, gpus, least_tiles=len(tiles) // len(gpus))))
         given = [tile for group in found.values() for tile in group]
     for tile in tiles:

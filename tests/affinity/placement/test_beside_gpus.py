@@ -90,6 +90,8 @@ def test_a_gpu_of_which_nothing_is_told_takes_what_the_others_leave(machine: Mac
     assert _cpus(plan) == [[2, 3], [0, 1], [4, 5]]
     assert "its cores are anywhere" in plan.workers[0].reasons[0]
     assert _cpus(_place(topology, 2, _gpus(topology, None, 0))) == [[3, 4, 5], [0, 1, 2]]
+    alone = machine(nodes=(4,))
+    assert _cpus(_place(alone, 2, _gpus(alone, None, 0))) == [[2, 3], [0, 1]]
 
 
 def test_nodes_without_a_gpu_are_shared_out_in_the_same_package(machine: Machine) -> None:
