@@ -21,7 +21,7 @@ MIG = "MIG-"
 
 def name_of(gpu: Gpu) -> str:
     """The address of a GPU, and the UUID of a part of one."""
-    return gpu.uuid if gpu.uuid.startswith(MIG) or not gpu.address else gpu.address
+    return gpu.uuid if gpu.uuid.startswith(MIG) else gpu.address
 
 
 def check_gpus(request: Request) -> None:

@@ -38,9 +38,9 @@ def with_own_backend(config: RunConfig, rank: int, host: str | None = None) -> R
     return config.model_copy(update={"backend": own})
 
 
-def device_of(config: RunConfig, rank: int, host: str | None = None) -> str:
-    """The device of worker `rank` on `host`, as the configuration names it."""
-    return _backend_of(config, rank, platform.node() if host is None else host)[0].device
+def device_of(config: RunConfig, rank: int) -> str:
+    """The device of worker `rank` on this computer, as the configuration names it."""
+    return _backend_of(config, rank, platform.node())[0].device
 
 
 def check_devices(config: RunConfig) -> list[str]:
@@ -79,11 +79,12 @@ def _unmet_by_devices(config: RunConfig) -> list[str]:
         for rank in range(int(config.workers))
     }
     for each in own.values():
-        if each.graphs is True and not each.device.startswith("cuda"):
-            raise ConfigError(
-                f"backend.graphs = true on the device '{each.device}': CUDA graphs are of NVIDIA "
-                'GPUs; expected graphs = "auto" or false'
-            )
+        if each.graphs is True:
+            from torch import device
+
+            from knltrain.backends.torch.graphs import has_graphs
+
+            has_graphs(device(each.device), each.graphs)
     return [
         f"{where}.precision = 'tf32' is of NVIDIA GPUs: on the device '{each.device}' all is "
         "float32"

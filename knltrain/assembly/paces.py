@@ -19,8 +19,6 @@ PERIODS_FILE: Final = "periods.csv"
 def check_paces(config: RunConfig, method: Method) -> None:
     """Refuse what the method or the number of workers does not fit: ConfigError."""
     chosen, workers = config.balance, config.total_workers
-    if not chosen.has_paces:
-        return
     periods, rates = chosen.periods, chosen.moving_rates
     asked: dict[str, object] = {} if periods == "equal" else {"balance.periods": periods}
     asked |= {} if rates is None else {"balance.moving_rates": rates}

@@ -131,7 +131,7 @@ def _plan(config: RunConfig, node_share: NodeShare, keep: Keep | None) -> RunPla
     if config.placement.pin:
         plan = place_workers(topology, allowed, replace(request, needs=size.needs))
     else:
-        plan = _unpinned(config, node_share, topology, allowed, request)
+        plan = _unpinned(config, topology, allowed, request)
     notes = (*doubts, *size.notes, *(quota_notes or allowed.notes), *_crowded(config, plan))
     notes += plan.notes
     return RunPlan(
@@ -280,14 +280,10 @@ def _cores_alone(request: Request) -> Request:
 
 
 def _unpinned(
-    config: RunConfig,
-    node_share: NodeShare,
-    topology: Topology,
-    allowed: AllowedResources,
-    request: Request,
+    config: RunConfig, topology: Topology, allowed: AllowedResources, request: Request
 ) -> Plan:
     cores = physical_cores(topology, allowed.cpus)
-    workers = _share_of(int(config.workers), node_share)
+    workers = int(request.workers)
     nodes = tuple(sorted({core.numa_node for core in cores}))
     threads = max(1, len(cores) // workers)
     places = tuple(

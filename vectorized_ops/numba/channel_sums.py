@@ -41,6 +41,8 @@ def depthwise_takes(shape: ConvolutionShape) -> bool:
 class ChannelSums:
     """Writes the gradients of weights and bias of a shape that `channel_sums_take`.
 
+    A block of channels, of which a ring has pixels of `step` floats, is taken through the strips of
+    `windows`; `tables` (threads, ...) are those of the tiles.
     Results are the same to the last bit for a given number of threads.
     """
 
@@ -50,9 +52,11 @@ class ChannelSums:
         self._taps = shape.kernel[0] * shape.kernel[1]
         self._no_bias = aligned_zeros((0,))
         self.block = channel_block(shape, self._images)
-        self.windows = strips_of(shape, False, self.block)
+        self.step = pixel_step(self.block, self._images)
+        self.windows = strips_of(shape, False, self.step)
+        columns = reach(MOST_PIXELS, shape.kernel[1], shape.stride[1])
+        self.tables = np.zeros((threads, shape.kernel[0] * (columns + 1)), np.int64)
         self._totals = np.zeros((threads, shape.filters * self._group, self._taps + 1))
-        self._tables = tables(shape, threads)
 
     @property
     def scratch_size(self) -> int:
@@ -61,7 +65,7 @@ class ChannelSums:
 
     @property
     def _ring_size(self) -> int:
-        return ring_size(self.windows, pixel_step(self.block, self._images))
+        return ring_size(self.windows, self.step)
 
     @property
     def _sums_size(self) -> int:
@@ -85,8 +89,8 @@ class ChannelSums:
             found.first, found.count, found.lowest, *pixels(gradient), self._shape.pixels,
             found.step, self._images, source, distance, self._shape.width,
             buffers.reshape(threads, -1), found.span, found.width,
-            pixel_step(self.block, self._images), self._shape.kernel[1], self._tables, self._group,
-            self.block, *split_threads(threads, self._shape.lines, blocks),
+            self.step, self._shape.kernel[1], self.tables, self._group, self.block,
+            *split_threads(threads, self._shape.lines, blocks),
             sums.reshape(threads, -1), self._totals, weights_out.reshape(-1),
             self._no_bias if bias_out is None else bias_out,
         )  # fmt: skip
@@ -105,9 +109,8 @@ def channel_block(shape: ConvolutionShape, images: int) -> int:
     return -(-shape.groups // -(-shape.groups // most)) * group
 
 
-def strips_of(shape: ConvolutionShape, backward: bool, block: int) -> Windows:
-    """Return the windows of a shape in strips that blocks of channels have room for."""
-    step = pixel_step(block, padded_images(shape.images))
+def strips_of(shape: ConvolutionShape, backward: bool, step: int) -> Windows:
+    """Return the windows of a shape in strips that a ring with pixels of `step` has room for."""
     return windows(shape, backward, MOST_PIXELS, RING_BYTES // (4 * step * _lines_under(shape)))
 
 
@@ -119,12 +122,6 @@ def pixel_step(block: int, images: int) -> int:
 def ring_size(found: Windows, step: int) -> int:
     """Return the floats of a ring, and of the zeros behind it."""
     return (found.span * found.width + 1) * step
-
-
-def tables(shape: ConvolutionShape, threads: int) -> AnyArray:
-    """Return room for the tables of the tiles, of each thread."""
-    columns = reach(MOST_PIXELS, shape.kernel[1], shape.stride[1])
-    return np.zeros((threads, shape.kernel[0] * (columns + 1)), np.int64)
 
 
 def tile_addresses(function: TileFunction, found: Windows) -> AnyArray:

@@ -43,7 +43,7 @@ class Convolution(ScratchUser):
         else:
             self._sums = WeightsGradient(shape, self._threads)
         self._turned: WeightsGradient | None = None
-        if isinstance(self._sums, WeightsGradient) and is_quicker_turned(shape):
+        if is_quicker_turned(shape):
             self._turned = WeightsGradient(shape, self._threads, turned=True)
         self._tables: dict[tuple[bool, int], TapTables] = {}
 

@@ -7,10 +7,8 @@ import numba
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
 from vectorized_ops.numba.channel_sums import (
     ChannelSums,
-    pixel_step,
     ring_size,
     strips_of,
-    tables,
     tile_addresses,
 )
 from vectorized_ops.numba.emit.operand_checks import Operands
@@ -39,10 +37,8 @@ class DepthwiseConvolution(ScratchUser):
         self._no_bias = aligned_zeros((shape.channels,))
         self._no_moments = Moments(self._threads, self._images, 0, 0)
         self._sums = ChannelSums(shape, self._threads)
-        self._block = self._sums.block
-        self._windows = [self._sums.windows, strips_of(shape, True, self._block)]
-        self._step = pixel_step(self._block, self._images)
-        self._tables = tables(shape, self._threads)
+        self._block, self._step = self._sums.block, self._sums.step
+        self._windows = [self._sums.windows, strips_of(shape, True, self._step)]
 
     @property
     def scratch_size(self) -> int:
@@ -119,8 +115,8 @@ class DepthwiseConvolution(ScratchUser):
             tile_addresses(DEPTHWISE, found), found.groups, found.strips, found.met, found.first,
             found.count, found.lowest, *target, width, found.step, self._images, source, distance,
             shape.pixels if backward else shape.width, buffers, found.span, found.width, self._step,
-            weights.reshape(-1), shape.kernel[1], found.turn, bias, *masking, mode, self._tables,
-            self._block, *split_threads(self._threads, lines, -(-shape.channels // self._block)),
+            weights.reshape(-1), shape.kernel[1], found.turn, bias, *masking, mode,
+            self._sums.tables, self._block, *split_threads(self._threads, lines, -(-shape.channels // self._block)),
             moments is not None, gathered.sums, gathered.pivots,
             gathered.totals, gathered.real, gathered.images,
         )  # fmt: skip

@@ -137,7 +137,18 @@ class GraphedSteps:
 def cuda_graphs(device: torch.device, wanted: bool | str) -> Callable[[], Graph] | None:
     """What makes CUDA graphs of a device, which share their memory; None where there are none.
 
-    "auto" wants them on NVIDIA GPUs. Raises ConfigError where they are wanted on other devices.
+    Raises ConfigError as `has_graphs` does.
+    """
+    if not has_graphs(device, wanted):
+        return None
+    pool = torch.cuda.graph_pool_handle()
+    return lambda: CudaGraph(device, pool)
+
+
+def has_graphs(device: torch.device, wanted: bool | str) -> bool:
+    """Whether steps on a device become graphs: "auto" wants them on NVIDIA GPUs.
+
+    Raises ConfigError where they are wanted on other devices.
     """
     possible = device.type == "cuda" and torch.version.hip is None
     if wanted is True and not possible:
@@ -145,10 +156,7 @@ def cuda_graphs(device: torch.device, wanted: bool | str) -> Callable[[], Graph]
             f"backend.graphs = true on the device '{device}': CUDA graphs are of NVIDIA GPUs; "
             'expected graphs = "auto" or false'
         )
-    if not wanted or not possible:
-        return None
-    pool = torch.cuda.graph_pool_handle()
-    return lambda: CudaGraph(device, pool)
+    return possible and bool(wanted)
 
 
 def _fill(step: _Step, images: torch.Tensor, labels: torch.Tensor) -> None:
