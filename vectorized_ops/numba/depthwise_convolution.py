@@ -116,7 +116,8 @@ class DepthwiseConvolution(ScratchUser):
             found.count, found.lowest, *target, width, found.step, self._images, source, distance,
             shape.pixels if backward else shape.width, buffers, found.span, found.width, self._step,
             weights.reshape(-1), shape.kernel[1], found.turn, bias, *masking, mode,
-            self._sums.tables, self._block, *split_threads(self._threads, lines, -(-shape.channels // self._block)),
-            moments is not None, gathered.sums, gathered.pivots,
-            gathered.totals, gathered.real, gathered.images,
+            self._sums.tables, self._block,
+            *split_threads(self._threads, lines, -(-shape.channels // self._block)),
+            moments is not None, gathered.sums, gathered.pivots, gathered.totals, gathered.real,
+            gathered.images,
         )  # fmt: skip
