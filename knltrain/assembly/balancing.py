@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from knltrain.exchange.strategies.method import Method
     from knltrain.exchange.transports.team import Team
     from knltrain.network.network import Network
+    from knltrain.vectors.space import VectorSpace
     from knltrain.worker.observer import Observer
 
 
@@ -101,7 +102,12 @@ def first_balance(
 
 
 def build_balanced_backend(
-    config: RunConfig, network: Network, images: int, threads: int, rank: int
+    config: RunConfig,
+    network: Network,
+    images: int,
+    threads: int,
+    rank: int,
+    space: VectorSpace | None = None,
 ) -> Backend:
     """The backend of a worker whose batch may grow, or whose speed is emulated."""
     chosen, images = config.balance, max(1, images)
@@ -112,7 +118,7 @@ def build_balanced_backend(
         build = partial(build_backend, config, network, threads=threads)
         backend = GrowingBackend(lambda images: build(batch=images), images)
     else:
-        backend = build_backend(config, network, images, threads)
+        backend = build_backend(config, network, images, threads, space)
     if chosen.emulated_images_per_second is None:
         return backend
     from knltrain.backends.paced import PacedBackend

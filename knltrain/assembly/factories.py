@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast, final
 
 from knltrain.assembly.losses import loss_of
 from knltrain.config import DataConfig, RunConfig
@@ -40,10 +40,34 @@ if TYPE_CHECKING:
     from knltrain.optimizers.optimizer import Optimizer, SingleProcessReducer
     from knltrain.optimizers.sgd import SGDKernel
     from knltrain.vectors import FloatArray
+    from knltrain.vectors.space import VectorSpace
     from vectorized_ops.reference.picture_operations import OperationPlan
+
+    MakesBackend: TypeAlias = Callable[[RunConfig, Network, int, int, VectorSpace | None], Backend]
+    MakesOptimizer: TypeAlias = Callable[[RunConfig, Network, "OptimizerKernels"], Optimizer]
 
 TOP_SHARE = 0.01
 """The share of values that top_k sends, where `exchange.wire_top_share` is left out."""
+
+
+class OptimizerKernels(Protocol):
+    """The arithmetic of optimizers on packed vectors."""
+
+    @property
+    def sgd(self) -> SGDKernel:
+        """Steps of SGD."""
+
+    @property
+    def lars(self) -> LARSKernel:
+        """Steps of LARS."""
+
+    @property
+    def adamw(self) -> AdamWKernel:
+        """Steps of AdamW."""
+
+    @property
+    def adaptive(self) -> AdaptiveKernels:
+        """Steps of AdaGrad, RMSProp, AdaDelta and Adam."""
 
 
 @final
@@ -311,7 +335,9 @@ def synthetic_labels_extent(_config: DataConfig) -> Extent:
     return EXTENT
 
 
-def cpu_backend(config: RunConfig, network: Network, batch: int, threads: int) -> Backend:
+def cpu_backend(
+    config: RunConfig, network: Network, batch: int, threads: int, _space: VectorSpace | None
+) -> Backend:
     """The kernels of `backend.implementation` on a static plan."""
     from knltrain.backends.cpu import CpuBackend
 
@@ -331,22 +357,34 @@ def cpu_backend(config: RunConfig, network: Network, batch: int, threads: int) -
     )
 
 
-def torch_backend(config: RunConfig, network: Network, batch: int, threads: int) -> Backend:
+def torch_backend(
+    config: RunConfig, network: Network, batch: int, threads: int, space: VectorSpace | None
+) -> Backend:
     """PyTorch's modules and autograd, run by `backend.engine`."""
     from knltrain.backends.torch.backend import TorchBackend
     from knltrain.backends.torch.mirrors import Mirrors
 
     chosen = config.backend
-    mirrors, graph = Mirrors(), None
-    if chosen.device != "cpu":
-        from knltrain.backends.torch.devices import device_named
+    mirrors = space if isinstance(space, Mirrors) else mirrors_of(config)
+    graph = None
+    if mirrors.device.type != "cpu":
         from knltrain.backends.torch.graphs import cuda_graphs
 
-        mirrors = Mirrors(device_named(chosen.device))
         graph = cuda_graphs(mirrors.device, chosen.graphs)
     execution = ENGINES[chosen.engine](network, mirrors)
     loss = loss_of(config, network)
     return TorchBackend(network, batch, threads, execution, loss, mirrors, chosen.precision, graph)
+
+
+def mirrors_of(config: RunConfig) -> Mirrors:
+    """Copies of vectors on the device of `backend.device`; none on the host."""
+    from knltrain.backends.torch.mirrors import Mirrors
+
+    if config.backend.device == "cpu":
+        return Mirrors()
+    from knltrain.backends.torch.devices import device_named
+
+    return Mirrors(device_named(config.backend.device))
 
 
 def eager_execution(network: Network, mirrors: Mirrors) -> Execution:
@@ -379,14 +417,26 @@ def reference_kernels() -> Kernels:
     return Kernels("reference")
 
 
-def optimizer(name: str) -> Callable[[RunConfig, Network, Kernels], Optimizer]:
+def optimizer(name: str) -> MakesOptimizer:
     """An optimizer, by the function of this name in `knltrain.assembly.optimizers`."""
 
-    def build(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
+    def build(config: RunConfig, network: Network, kernels: OptimizerKernels) -> Optimizer:
         made = getattr(import_module("knltrain.assembly.optimizers"), name)
         return cast("Optimizer", made(config, network, kernels))
 
     return build
+
+
+def device_optimizer(
+    make: MakesOptimizer, config: RunConfig, network: Network, space: VectorSpace
+) -> Optimizer:
+    """The optimizer of `make` where the vectors of `space` are computed with."""
+    from knltrain.backends.torch.device_optimizer import DeviceKernels, DeviceOptimizer
+    from knltrain.backends.torch.mirrors import Mirrors
+
+    assert isinstance(space, Mirrors)
+    kernels = DeviceKernels(space)
+    return DeviceOptimizer(make(config, network, kernels), kernels)
 
 
 def between_nodes(

@@ -20,6 +20,7 @@ from knltrain.network.parameter_groups import ParameterSetting
 from knltrain.network.zoo.networks import NETWORKS
 
 if TYPE_CHECKING:
+    from knltrain.assembly.factories import MakesBackend, MakesOptimizer
     from knltrain.backends.backend import Backend
     from knltrain.communication.internode.collective import NodeCollective
     from knltrain.communication.internode.wire.wire_format import WireFormat
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from knltrain.exchange.strategies.method import Method
     from knltrain.network.layer_slices import PackedLayers
     from knltrain.optimizers.optimizer import Optimizer
+    from knltrain.vectors.space import VectorSpace
 
 Choice = TypeVar("Choice")
 
@@ -52,11 +54,11 @@ DATASETS: dict[str, DataSource] = {
     "tar": factories.reader("tar", "tar", *DECODING_KEYS),
     "packed": DataSource(None, factories.packed, in_root=True, takes=DECODING_KEYS),
 }
-BACKENDS: dict[str, Callable[[RunConfig, Network, int, int], Backend]] = {
+BACKENDS: dict[str, MakesBackend] = {
     "cpu": factories.cpu_backend,
     "torch": factories.torch_backend,
 }
-OPTIMIZERS: dict[str, Callable[[RunConfig, Network, Kernels], Optimizer]] = {
+OPTIMIZERS: dict[str, MakesOptimizer] = {
     name: factories.optimizer(name)
     for name in ("sgd", "lars", "adamw", "adam", "adagrad", "rmsprop", "adadelta")
 }
@@ -253,17 +255,36 @@ def _check_data_keys(chosen: DataConfig) -> None:
             )
 
 
-def build_backend(config: RunConfig, network: Network, batch: int, threads: int) -> Backend:
-    """The backend that `[backend]` names, ready for batches of up to `batch` images."""
-    return _pick("backend.name", config.backend.name, BACKENDS)(config, network, batch, threads)
+def build_space(config: RunConfig) -> VectorSpace:
+    """Where `backend.device` computes with vectors."""
+    from knltrain.vectors.space import HOST
+
+    return HOST if config.backend.device == "cpu" else factories.mirrors_of(config)
 
 
-def build_optimizer(config: RunConfig, network: Network) -> Optimizer:
-    """The optimizer of `[optimizer]` for the packed vectors of `network`."""
-    build = _pick("optimizer.name", config.optimizer.name, OPTIMIZERS)
-    if strategy_of(config).steps_by_layer:
-        build = factories.optimizer("sgd_by_layer")
-    return build(config, network, build_kernels(config))
+def build_backend(
+    config: RunConfig, network: Network, batch: int, threads: int, space: VectorSpace | None = None
+) -> Backend:
+    """The backend that `[backend]` names, ready for batches of up to `batch` images.
+
+    Without the worker's `space` a device gets vectors for each call, and gives them back.
+    """
+    make = _pick("backend.name", config.backend.name, BACKENDS)
+    return make(config, network, batch, threads, space)
+
+
+def build_optimizer(
+    config: RunConfig, network: Network, space: VectorSpace | None = None
+) -> Optimizer:
+    """The optimizer of `[optimizer]` for the packed vectors of `network`, which live in `space`."""
+    from knltrain.vectors.space import HOST
+
+    make = _pick("optimizer.name", config.optimizer.name, OPTIMIZERS)
+    if strategy_of(config).steps_by_layer:  # rank 0 steps on the host, as layers come in
+        make = factories.optimizer("sgd_by_layer")
+    elif space is not None and space is not HOST:
+        return factories.device_optimizer(make, config, network, space)
+    return make(config, network, build_kernels(config))
 
 
 def build_method(

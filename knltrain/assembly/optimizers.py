@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from knltrain.config import RunConfig
 
 if TYPE_CHECKING:
-    from knltrain.assembly.factories import Kernels
+    from knltrain.assembly.factories import Kernels, OptimizerKernels
     from knltrain.network.network import Network
     from knltrain.network.parameter_groups import ParameterGroup
     from knltrain.optimizers.adaptive import AdaptiveUpdate
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 
-def sgd(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
+def sgd(config: RunConfig, network: Network, kernels: OptimizerKernels) -> Optimizer:
     """Stochastic gradient descent with momentum."""
     return _sgd_of(network.parameter_groups, config, kernels)
 
@@ -37,7 +37,9 @@ def sgd_by_layer(config: RunConfig, network: Network, kernels: Kernels) -> Optim
     )
 
 
-def _sgd_of(groups: Sequence[ParameterGroup], config: RunConfig, kernels: Kernels) -> Optimizer:
+def _sgd_of(
+    groups: Sequence[ParameterGroup], config: RunConfig, kernels: OptimizerKernels
+) -> Optimizer:
     from knltrain.optimizers.sgd import SGD
 
     chosen = config.optimizer
@@ -52,7 +54,7 @@ def _sgd_of(groups: Sequence[ParameterGroup], config: RunConfig, kernels: Kernel
     )
 
 
-def lars(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
+def lars(config: RunConfig, network: Network, kernels: OptimizerKernels) -> Optimizer:
     """Gradient descent with a learning rate for each array of weights."""
     from knltrain.optimizers.lars import LARS
 
@@ -68,7 +70,7 @@ def lars(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
     )
 
 
-def adamw(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
+def adamw(config: RunConfig, network: Network, kernels: OptimizerKernels) -> Optimizer:
     """Adam with decoupled weight decay."""
     from knltrain.optimizers.adamw import AdamW
 
@@ -84,7 +86,7 @@ def adamw(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
     )
 
 
-def adam(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
+def adam(config: RunConfig, network: Network, kernels: OptimizerKernels) -> Optimizer:
     """Adam, with weight decay in the gradient."""
     chosen = config.optimizer
     numbers = map(_given, (chosen.beta1, chosen.beta2, chosen.epsilon))
@@ -92,21 +94,21 @@ def adam(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
     return _adaptive(config, network, names, kernels.adaptive.AdamUpdate, *numbers)
 
 
-def adagrad(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
+def adagrad(config: RunConfig, network: Network, kernels: OptimizerKernels) -> Optimizer:
     """Steps over the root of the sum of all squared gradients."""
     numbers = (_given(config.optimizer.epsilon),)
     update = kernels.adaptive.AdaGradUpdate
     return _adaptive(config, network, ("squared_gradients",), update, *numbers)
 
 
-def rmsprop(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
+def rmsprop(config: RunConfig, network: Network, kernels: OptimizerKernels) -> Optimizer:
     """Steps over the root of a moving average of squared gradients."""
     numbers = map(_given, (config.optimizer.rho, config.optimizer.epsilon))
     update = kernels.adaptive.RMSPropUpdate
     return _adaptive(config, network, ("squared_gradients",), update, *numbers)
 
 
-def adadelta(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
+def adadelta(config: RunConfig, network: Network, kernels: OptimizerKernels) -> Optimizer:
     """Steps of the size of past steps."""
     numbers = map(_given, (config.optimizer.rho, config.optimizer.epsilon))
     names, update = ("squared_gradients", "squared_steps"), kernels.adaptive.AdaDeltaUpdate

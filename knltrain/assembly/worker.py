@@ -15,6 +15,7 @@ from knltrain.assembly.names import (
     build_method,
     build_network,
     build_optimizer,
+    build_space,
 )
 from knltrain.assembly.observers import (
     evaluates,
@@ -82,13 +83,15 @@ def build_worker(
     task = _task(config, team, clocks, data_fd)
     network, batches = task.identity.network, task.batches
     config = with_balanced_weights(config, task.dataset)
-    optimizer = build_optimizer(config, network)
+    space = build_space(config)
+    optimizer = build_optimizer(config, network, space)
     images, copies = max(1, batches.images_per_worker), task.dataset.train.are_copies
     for progress in compile_kernels(config, images, threads, copies):
         for observer in observers:
             observer.compiling(progress)
     paced = _with_own_pace(config, team, task, threads, run_folder)
     strategy = _strategy(paced, team, task, optimizer)
+    strategy.space = space
     if isinstance(optimizer, LayerwiseOptimizer):
         optimizer = OptimizerPlaceholder(optimizer if team.rank == 0 else None)
     since, start = _start(config, task, optimizer, strategy, run_folder if resume else None)
@@ -159,13 +162,14 @@ def _backend(
     method, team, batches = strategy.method, strategy.team, task.batches
     network = task.identity.network
     if config.balance.is_plain:
-        return build_backend(config, network, batches.images_per_worker, threads), []
+        images = batches.images_per_worker
+        return build_backend(config, network, images, threads, strategy.space), []
     from knltrain.assembly.balancing import balances, build_balanced_backend, first_balance
 
     balance = first_balance(config, team, method, batches.label_shape, threads)
     batches.share_out(balance.shares)
     images = balance.most_images(team.rank)
-    backend = build_balanced_backend(config, network, images, threads, team.rank)
+    backend = build_balanced_backend(config, network, images, threads, team.rank, strategy.space)
     return backend, balances(config, run_folder, balance, method)
 
 

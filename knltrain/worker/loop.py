@@ -87,18 +87,22 @@ class Worker(AbstractContextManager["Worker"]):
 
     @property
     def parameters(self) -> FloatArray:
-        """This worker's parameters."""
-        return self.strategy.parameters
+        """This worker's parameters, with their newest values."""
+        return self._on_host(self.strategy.parameters)
 
     @property
     def gradient(self) -> FloatArray:
-        """This worker's gradient."""
-        return self.strategy.gradient
+        """This worker's gradient, with its newest values."""
+        return self._on_host(self.strategy.gradient)
 
     @property
     def model(self) -> FloatArray:
-        """The parameters that are evaluated and kept."""
-        return self.strategy.model
+        """The parameters that are evaluated and kept, with their newest values."""
+        return self._on_host(self.strategy.model)
+
+    def _on_host(self, vector: FloatArray) -> FloatArray:
+        self.strategy.space.to_host(vector)
+        return vector
 
     @property
     def images_done(self) -> int:

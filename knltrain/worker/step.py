@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import final
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Final, final
 
 import numpy as np
 
 from knltrain.backends.backend import Backend, Ready, nobody_waits
 from knltrain.clocks import Clocks
 from knltrain.errors import NonFiniteLoss
-from knltrain.exchange.strategies.strategy import Strategy
+from knltrain.exchange.strategies.strategy import Moment, Strategy, Touched
 from knltrain.input.batch_feed import BatchFeed
 from knltrain.optimizers.optimizer import Optimizer
 from knltrain.vectors import FloatArray, aligned_zeros
+from knltrain.vectors.space import HOST
 from knltrain.worker import termination
+
+_NOTHING: Final = nullcontext()
 
 
 @final
@@ -104,6 +108,7 @@ class TrainingStep:
         self._learning_rate = learning_rate
         self._strategy = strategy
         self._clocks = clocks
+        strategy.space.follow(strategy.parameters, strategy.gradient)
 
     def take(self, step: int) -> tuple[float, float]:
         """Take step `step`, from 0; return loss and learning rate.
@@ -113,17 +118,22 @@ class TrainingStep:
         """
         part, clocks = self._strategy, self._clocks
         part.team.check()
-        with clocks.exchange:
+        with clocks.exchange, self._on_host("begin", step):
             part.step_begins(step)
         loss = self._loss_and_gradient(step)
-        with clocks.exchange:
+        with clocks.exchange, self._on_host("gradient", step):
             part.gradient_ready(step)
         with clocks.update:
             learning_rate = self._learning_rate(step)
             self._optimizer.step(part.parameters, part.gradient, learning_rate)
-        with clocks.exchange:
+        with clocks.exchange, self._on_host("step", step):
             part.stepped(step)
         return loss, learning_rate
+
+    def _on_host(self, moment: Moment, step: int) -> AbstractContextManager[None]:
+        """Let the strategy's call of a moment find and leave its vectors on the host."""
+        part = self._strategy
+        return _NOTHING if part.space is HOST else _while_touched(part, part.touched(moment, step))
 
     def rehearse(self, step: int) -> None:
         """Load or compile all that a step calls, so that no kernel is compiled while clocks run.
@@ -134,12 +144,15 @@ class TrainingStep:
         part = self._strategy
         before, moved = part.parameters, part.gradient
         before.fill(0.0)
+        part.space.changed(before)
         self._feed.begin(step)
         self.rehearse_gradient(step)
         part.team.barrier(termination.MEETING_SECONDS)
         if part.method.period is not None:
-            part.exchange(0)
-            part.settle()
+            both = before, moved
+            with _while_touched(part, Touched(both, both)):
+                part.exchange(0)
+                part.settle()
             if part.parameters is not before or part.gradient is not moved:
                 self.rehearse_gradient(step)  # backends make things for each vector
         self._optimizer.step(part.parameters, part.gradient, 0.0)
@@ -158,9 +171,13 @@ class TrainingStep:
             return self._mean_of_batches(step, done)
         weighed = weighing(gradient, self.weight, done)
         loss = self._mean_of_batches(step, weighed)
-        with self._clocks.gradient:
+        with self._clocks.gradient, self._gradient_on_host():
             weighed(0)
         return loss
+
+    def _gradient_on_host(self) -> AbstractContextManager[None]:
+        part, gradient = self._strategy, (self._strategy.gradient,)
+        return _NOTHING if part.space is HOST else _while_touched(part, Touched(gradient, gradient))
 
     def _mean_of_batches(self, step: int, ready: Ready) -> float:
         if self._sum is None:
@@ -169,11 +186,11 @@ class TrainingStep:
         self._sum.begin()
         for number in range(self._iter_size - 1):
             losses += self._of_batch(step, number, nobody_waits)
-            with self._clocks.gradient:
+            with self._clocks.gradient, self._gradient_on_host():
                 self._sum.add(gradient)
         complete = self._sum.completing(gradient, ready)
         losses += self._of_batch(step, self._iter_size - 1, complete)
-        with self._clocks.gradient:
+        with self._clocks.gradient, self._gradient_on_host():
             complete(0)
         return losses / self._iter_size
 
@@ -183,6 +200,7 @@ class TrainingStep:
             batch = self._feed.take(step, number)
         if not len(batch.labels):
             part.gradient.fill(0)
+            part.space.changed(part.gradient)
             self._feed.give_back()
             return 0.0
         with self._clocks.gradient:
@@ -191,3 +209,16 @@ class TrainingStep:
             raise NonFiniteLoss(step, backend.first_non_finite(batch, part.parameters))
         self._feed.give_back()
         return loss
+
+
+@contextmanager
+def _while_touched(part: Strategy, touched: Touched) -> Iterator[None]:
+    """Bring vectors to the host before the body touches them there; its writes are the newest."""
+    space, before = part.space, (part.parameters, part.gradient)
+    space.to_host(*touched.read)
+    yield
+    space.changed(*touched.written)
+    for old, new in zip(before, (part.parameters, part.gradient), strict=True):
+        if new.ctypes.data != old.ctypes.data:
+            space.follow(new)
+            space.changed(new)

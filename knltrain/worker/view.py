@@ -97,7 +97,9 @@ def restore(worker: WorkerView, state: WorkerState) -> None:
     An optimizer vector that `state` lacks is zero. An exchange vector that it lacks is what the
     rule derives from the center.
     """
-    worker.strategy.restore(state.center, state.local, state.exchange)
+    strategy = worker.strategy
+    strategy.restore(state.center, state.local, state.exchange)
+    strategy.space.changed(strategy.parameters, strategy.gradient)
     for name, values in worker.optimizer.state.items():
         values[:] = state.optimizer.get(name, 0)
     worker.clocks.go_on_from(state.seconds)

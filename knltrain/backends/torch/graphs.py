@@ -96,7 +96,7 @@ class GraphedSteps:
         self._parameters, self._gradient = aligned_zeros((size,)), aligned_zeros((size,))
         self._steps: dict[object, _Step] = {}
         for vector in (self._parameters, self._gradient):
-            mirrors.keep(vector)
+            mirrors.follow(vector)
 
     def loss_and_gradient(
         self,
@@ -106,14 +106,14 @@ class GraphedSteps:
         gradient: FloatArray,
     ) -> float:
         """The loss of a batch, all of it in the host's memory; `gradient` is overwritten."""
-        self._mirrors.load(parameters, self._parameters)
+        self._mirrors.load_into(self._mirrors.packed(self._parameters), parameters)
         key = images.shape, labels.shape, labels.dtype
         if key not in self._steps:
             self._steps[key] = self._recorded(images, labels)
         step = self._steps[key]
         _fill(step, images, labels)
         step.graph.replay()
-        self._mirrors.store(gradient, self._gradient)
+        self._mirrors.store_from(self._mirrors.packed(self._gradient), gradient)
         return step.loss.item()
 
     def clear(self) -> None:

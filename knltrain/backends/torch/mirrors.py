@@ -1,70 +1,99 @@
-"""Where a packed vector lives for PyTorch: in the host's memory itself, or mirrored on a device.
+"""The vectors of a worker as PyTorch sees them: in the host's memory itself, or on a device.
 
-Transports, rules and optimizers use host vectors. A device computes with copies of them, which are
-updated before a gradient is computed and read after it.
+A device computes with copies of the host's arrays. What it computes stays there until the host
+needs it, if the vector is followed; otherwise it is copied at once.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, final
+from dataclasses import dataclass
+from typing import Final, Literal, final
 
 import torch
 
 from knltrain.backends.cpu.backend import ViewCache
 from knltrain.vectors import FloatArray
+from knltrain.vectors.space import VectorSpace
 
 HOST: Final = torch.device("cpu")
 _FLOAT_BYTES = 4
 
 
-class _Pair(NamedTuple):
+@dataclass(slots=True)
+class _Pair:
     host: torch.Tensor
     there: torch.Tensor
+    newest: Literal["host", "there", "both"] = "host"
 
 
 @final
-class Mirrors:
-    """The vectors of a backend as tensors on a device.
+class Mirrors(VectorSpace):
+    """Host arrays as tensors on a device, found by the arrays' addresses.
 
-    On the host a tensor is the vector's own memory, and nothing is copied. With ``are_apart`` even
+    On the host a tensor is the array's own memory, and nothing is copied. With ``are_apart`` even
     the host has copies, as a device has: for tests.
+
+    Of arrays that are not followed, the host's values are the newest between two calls.
     """
 
     def __init__(self, device: torch.device = HOST, are_apart: bool = False) -> None:
         self.device = device
         self._are_apart = are_apart or device.type != "cpu"
         self._pairs = ViewCache(self._pair)
-        self._kept: dict[int, _Pair] = {}
+        self._followed: dict[int, _Pair] = {}
 
-    def keep(self, vector: FloatArray) -> None:
-        """Leave the vector where it is on the device until the end, as a graph needs it."""
-        self._kept[vector.ctypes.data] = self._pair(vector)
+    def follow(self, *vectors: FloatArray) -> None:
+        """From here on the newest values of these arrays may be on the device alone."""
+        for vector in vectors:
+            if self._are_apart and vector.ctypes.data not in self._followed:
+                self._followed[vector.ctypes.data] = self._pairs.of(vector)
 
-    def load(self, vector: FloatArray, place: FloatArray | None = None) -> None:
-        """Copy the vector to the device; work that is begun after this sees it.
+    def to_host(self, *vectors: FloatArray) -> None:
+        """Bring the newest values into these arrays; returns once they are there."""
+        for pair in self._followed_of(vectors):
+            if pair.newest == "there":
+                pair.host.copy_(pair.there)
+                pair.newest = "both"
 
-        With `place` to where that other vector is there.
-        """
-        if place is not None:
-            self.packed(place).copy_(torch.from_numpy(vector), non_blocking=True)
-        elif self._are_apart:
-            pair = self._pairs.of(vector)
+    def changed(self, *vectors: FloatArray) -> None:
+        """Take the arrays' values on the host as the newest."""
+        for pair in self._followed_of(vectors):
+            pair.newest = "host"
+
+    def load(self, vector: FloatArray) -> None:
+        """Let the device have the newest values; work that is begun after this sees them."""
+        pair = self._pair_of(vector)
+        if self._are_apart and pair.newest == "host":
             pair.there.copy_(pair.host, non_blocking=True)
+            if vector.ctypes.data in self._followed:
+                pair.newest = "both"
 
-    def store(self, vector: FloatArray, place: FloatArray | None = None) -> None:
-        """Copy the device's values into the vector; returns once they are there.
-
-        With `place` from where that other vector is there.
-        """
-        if place is not None:
-            torch.from_numpy(vector).copy_(self.packed(place))
-        elif self._are_apart:
-            pair = self._pairs.of(vector)
+    def store(self, vector: FloatArray) -> None:
+        """Take the device's values as the newest."""
+        if not self._are_apart:
+            return
+        pair = self._pair_of(vector)
+        if vector.ctypes.data in self._followed:
+            pair.newest = "there"
+        else:
             pair.host.copy_(pair.there)
+
+    def load_into(self, place: torch.Tensor, vector: FloatArray) -> None:
+        """Copy the newest values into a tensor on the device."""
+        pair = self._pair_of(vector)
+        place.copy_(pair.host if pair.newest == "host" else pair.there, non_blocking=True)
+
+    def store_from(self, place: torch.Tensor, vector: FloatArray) -> None:
+        """Take the values of a tensor on the device as the newest."""
+        if vector.ctypes.data in self._followed:
+            self.packed(vector).copy_(place)
+            self.store(vector)
+        else:
+            torch.from_numpy(vector).copy_(place)
 
     def packed(self, vector: FloatArray) -> torch.Tensor:
         """The vector (n,) on the device."""
-        return (self._kept.get(vector.ctypes.data) or self._pairs.of(vector)).there
+        return self._pair_of(vector).there
 
     def view(self, vector: FloatArray, part: FloatArray) -> torch.Tensor:
         """The part of the device's vector at the place of ``part``, a view on the host's."""
@@ -76,9 +105,16 @@ class Mirrors:
         return found.data  # so that autograd takes no write elsewhere in the vector for one here
 
     def close(self) -> None:
-        """Release the device's memory, and the vectors."""
+        """Release the device's memory, and the arrays."""
         self._pairs.clear()
-        self._kept.clear()
+        self._followed.clear()
+
+    def _followed_of(self, vectors: tuple[FloatArray, ...]) -> list[_Pair]:
+        found = (self._followed.get(vector.ctypes.data) for vector in vectors)
+        return [pair for pair in found if pair is not None]
+
+    def _pair_of(self, vector: FloatArray) -> _Pair:
+        return self._followed.get(vector.ctypes.data) or self._pairs.of(vector)
 
     def _pair(self, vector: FloatArray) -> _Pair:
         host = torch.from_numpy(vector)

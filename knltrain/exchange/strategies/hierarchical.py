@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 
 from knltrain.exchange.strategies.method import Method
-from knltrain.exchange.strategies.strategy import ThroughTransport
+from knltrain.exchange.strategies.strategy import UNTOUCHED, Moment, ThroughTransport, Touched
 from knltrain.exchange.strategies.two_levels import TwoLevelStrategy
 from knltrain.exchange.transports.grouped_team import GroupedTeam
 from knltrain.exchange.transports.transport import Transport
@@ -45,6 +45,12 @@ class HierarchicalStrategy(TwoLevelStrategy):
         if self._outside is not None:
             self._outside.start_from(values)
         self._broadcast(self._team.center)
+
+    def touched(self, moment: Moment, step: int) -> Touched:
+        """Return what the group touches; the parameters where groups exchange."""
+        if moment == "step" and self.method.due(step):
+            return Touched((self.parameters,), (self.parameters,))
+        return UNTOUCHED if moment == "begin" else self._inside.touched(moment, step)
 
     def gradient_ready(self, step: int) -> None:
         """Exchange inside the group, if that moves gradients."""

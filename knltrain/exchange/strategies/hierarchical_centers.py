@@ -9,7 +9,7 @@ import numpy as np
 from knltrain.clocks import ExchangeClocks
 from knltrain.exchange.strategies.background import Background
 from knltrain.exchange.strategies.method import Method
-from knltrain.exchange.strategies.strategy import ThroughTransport
+from knltrain.exchange.strategies.strategy import UNTOUCHED, Moment, ThroughTransport, Touched
 from knltrain.exchange.strategies.two_levels import TwoLevelStrategy
 from knltrain.exchange.transports.grouped_team import GroupedTeam
 from knltrain.exchange.transports.transport import Transport
@@ -54,6 +54,10 @@ class CenterHierarchyStrategy(TwoLevelStrategy):
         if self._outside is not None:
             self._outside.start_from(values)
         self._inside.start_from(self._team.center)
+
+    def touched(self, moment: Moment, step: int) -> Touched:
+        """Return what the group's exchange touches: that between groups needs no local."""
+        return UNTOUCHED if moment == "step" else self._inside.touched(moment, step)
 
     def step_begins(self, step: int) -> None:
         """Begin the group's exchange if it overlaps with computing."""

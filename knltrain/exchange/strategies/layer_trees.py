@@ -11,7 +11,7 @@ from knltrain.communication.communication_cores import made_there
 from knltrain.errors import ConfigError
 from knltrain.exchange.strategies.method import Method, OwnSettings
 from knltrain.exchange.strategies.overlapped import check_gradients
-from knltrain.exchange.strategies.strategy import StepLayer, Strategy
+from knltrain.exchange.strategies.strategy import Moment, StepLayer, Strategy, Touched
 from knltrain.exchange.transports.team import Team
 from knltrain.network.layer_slices import layer_sizes
 from knltrain.vectors import FloatArray
@@ -138,6 +138,12 @@ class LayerTreeStrategy(Strategy):
         self._exchange.start_from(values if self._team.rank == 0 else None)
         self._exchange.measure(self._team.clocks.beside)
         self._set_out = True
+
+    def touched(self, moment: Moment, step: int) -> Touched:  # noqa: ARG002
+        """Return the gradient when it is ready, and the weights, which may arrive at any time."""
+        if moment == "gradient":
+            return Touched((self._gradient,), (self._gradient, self._weights))
+        return Touched(written=(self._weights,))
 
     def step_begins(self, step: int) -> None:
         """Wait for the weights after the last step."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, final
 from knltrain.errors import ConfigError
 from knltrain.exchange.strategies.background import Background
 from knltrain.exchange.strategies.method import Method, OwnSettings
+from knltrain.exchange.strategies.strategy import UNTOUCHED, Moment, Touched
 from knltrain.exchange.strategies.synchronous import CollectiveStrategy
 from knltrain.exchange.transports.transport import CollectiveTransport
 from knltrain.network.layer_slices import layer_parts, of_least_size
@@ -72,6 +73,13 @@ class OverlappedStrategy(BackgroundStrategy):
                 "step, go on while its gradient is computed"
             )
 
+    def touched(self, moment: Moment, step: int) -> Touched:
+        """Return the local: read when a step begins, and written when its gradient is there."""
+        local = (self.transport.local,)
+        if moment == "step" or not self.method.due(step):
+            return UNTOUCHED
+        return Touched(read=local) if moment == "begin" else Touched(written=local)
+
     def step_begins(self, step: int) -> None:
         """Begin the exchange of this step if it is due."""
         if self.method.due(step):
@@ -120,6 +128,11 @@ class LayerwiseStrategy(BackgroundStrategy):
         super().__init__(method, transport)
         self._parts = method.parts[::-1]
         self._begun = 0
+
+    def touched(self, moment: Moment, step: int) -> Touched:  # noqa: ARG002
+        """Return the gradient; devices tell of no part of it before the whole is done."""
+        local = (self.transport.local,)
+        return Touched(local, local) if moment == "gradient" else UNTOUCHED
 
     def step_begins(self, step: int) -> None:
         """Prepare the rule for the exchanges of this step."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,20 @@ from knltrain.exchange.strategies.method import Method, StrategyTraits
 from knltrain.exchange.transports.team import Team
 from knltrain.exchange.transports.transport import Transport
 from knltrain.vectors import FloatArray, aligned_zeros
+from knltrain.vectors.space import HOST, VectorSpace
+
+Moment: TypeAlias = Literal["begin", "gradient", "step"]
+"""A moment of a step when a strategy may exchange: its call `step_begins` and so on."""
+
+
+class Touched(NamedTuple):
+    """The vectors that a strategy reads on the host at a moment, and those that it writes."""
+
+    read: tuple[FloatArray, ...] = ()
+    written: tuple[FloatArray, ...] = ()
+
+
+UNTOUCHED = Touched()
 
 StepLayer: TypeAlias = Callable[[int, int, FloatArray, FloatArray], None]
 """Takes step t of layer l (both from 0): moves its weights (k,) by its mean gradient (k,)."""
@@ -35,6 +49,8 @@ class Strategy(StrategyTraits, ABC):
     method: Method
     team: Team
     """All workers of the run."""
+    space: VectorSpace = HOST
+    """Where parameters and gradient are computed with; exchanges are on the host."""
 
     @classmethod
     @abstractmethod
@@ -79,6 +95,14 @@ class Strategy(StrategyTraits, ABC):
         for name, vector in self.state().items():
             if name in kept:
                 vector[:] = kept[name]
+
+    def touched(self, moment: Moment, step: int) -> Touched:  # noqa: ARG002
+        """What the call of this moment touches of `parameters` and `gradient`.
+
+        Also what is written until the next call. Arrays that take their place need no mention.
+        """
+        both = self.parameters, self.gradient
+        return Touched(both, both)
 
     def step_begins(self, step: int) -> None:
         """Begin an exchange that is due and needs no gradient."""
@@ -166,6 +190,13 @@ class ThroughTransport(Strategy, Generic[AnyTransport]):
             self.method.rule.found(self.transport.center, self.transport.kept)
         if self.method.moves == "gradient":
             np.copyto(self._own, self.transport.center)
+
+    def touched(self, moment: Moment, step: int) -> Touched:
+        """Return the transport's local, where an exchange is due."""
+        if moment != self.method.after or not self.method.due(step):
+            return UNTOUCHED
+        local = (self.transport.local,)
+        return Touched(local, local)
 
     def gradient_ready(self, step: int) -> None:
         """Exchange if it is due when the gradient of a step is ready."""

@@ -10,6 +10,7 @@ import numpy as np
 from knltrain.errors import ConfigError
 from knltrain.exchange.strategies.method import Method, OwnSettings
 from knltrain.exchange.strategies.overlapped import BackgroundStrategy
+from knltrain.exchange.strategies.strategy import UNTOUCHED, Moment, Touched
 from knltrain.exchange.strategies.stream import Stream
 from knltrain.exchange.transports.transport import CollectiveTransport
 from knltrain.network.layer_slices import fragments
@@ -64,14 +65,30 @@ class StreamingStrategy(BackgroundStrategy):
         assert method.stream is not None
         self._stream: Stream = method.stream
 
+    def touched(self, moment: Moment, step: int) -> Touched:
+        """Return the local: it is read where a fragment begins, and written where one ends."""
+        begins, ends = self._due_after(step)
+        if moment != "step" or (begins is None and ends is None):
+            return UNTOUCHED
+        local = (self.transport.local,)
+        return Touched(local, () if ends is None else local)
+
     def stepped(self, step: int) -> None:
         """Begin the exchange of a fragment, or end one, if that is due."""
-        steps, period = step + 1, self.method.period
-        assert period is not None
-        if (begins := self._stream.fragment_after(steps + self._stream.delay, period)) is not None:
+        begins, ends = self._due_after(step)
+        if begins is not None:
             self._begin(begins, step)
-        if (ends := self._stream.fragment_after(steps, period)) is not None:
+        if ends is not None:
             self._mix(ends)
+
+    def _due_after(self, step: int) -> tuple[slice | None, slice | None]:
+        """The fragment that begins after a step, and the one that ends."""
+        period, stream = self.method.period, self._stream
+        assert period is not None
+        steps = step + 1
+        return stream.fragment_after(steps + stream.delay, period), stream.fragment_after(
+            steps, period
+        )
 
     def exchange(self, step: int) -> None:
         """Exchange all fragments from beginning to end."""

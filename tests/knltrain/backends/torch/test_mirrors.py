@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 from knltrain.backends.torch.mirrors import HOST, Mirrors
 
@@ -49,3 +50,52 @@ def test_a_closed_mirror_is_made_anew() -> None:
     before = mirrors.packed(values)
     mirrors.close()
     assert mirrors.packed(values) is not before
+
+
+def test_a_followed_vector_is_copied_only_when_it_is_needed() -> None:
+    mirrors, values = Mirrors(HOST, are_apart=True), vector()
+    there = mirrors.packed(values)
+    mirrors.follow(values)
+    assert mirrors.packed(values) is there
+    mirrors.load(values)
+    there += 1
+    mirrors.store(values)
+    assert values.tolist() == vector().tolist()
+    mirrors.load(values)  # what is there is newer
+    mirrors.to_host(values)
+    assert values.tolist() == (vector() + 1).tolist()
+    values += 1
+    mirrors.load(values)  # nobody has told of it
+    assert there.tolist() == (vector() + 1).tolist()
+    mirrors.changed(values)
+    mirrors.load(values)
+    assert there.tolist() == (vector() + 2).tolist()
+
+
+def test_many_followed_vectors_are_all_kept() -> None:
+    mirrors, several = Mirrors(HOST, are_apart=True), [vector() for _ in range(20)]
+    mirrors.follow(*several)
+    for number, values in enumerate(several):
+        mirrors.load(values)
+        mirrors.packed(values).fill_(number)
+        mirrors.store(values)
+    mirrors.to_host(*several)
+    assert [values[0] for values in several] == list(range(20))
+
+
+def test_places_get_the_newest_values_and_give_theirs() -> None:
+    for follows in (False, True):
+        mirrors, values = Mirrors(HOST, are_apart=True), vector()
+        place = torch.zeros(12, dtype=torch.float32, device=HOST)
+        if follows:
+            mirrors.follow(values)
+        mirrors.load_into(place, values)
+        assert place.tolist() == vector().tolist()
+        place += 1
+        mirrors.store_from(place, values)
+        assert (values.tolist() == vector().tolist()) is follows
+        mirrors.to_host(values)
+        assert values.tolist() == (vector() + 1).tolist()
+        place.zero_()
+        mirrors.load_into(place, values)
+        assert place.tolist() == (vector() + 1).tolist()

@@ -1,0 +1,49 @@
+"""Where a worker's vectors are computed with: in the host's memory, or on a device.
+
+Everywhere a vector is named by its array on the host. A device has a copy of it. Of the two one may
+be newer than the other, as nothing is copied before it is needed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final, final
+
+from vectorized_ops.layout import FloatArray
+
+
+class VectorSpace(ABC):
+    """Keeps the arrays on the host and their copies elsewhere coherent.
+
+    Whoever reads an array on the host calls `to_host` before. Whoever has written it there calls
+    `changed` before the device computes with it.
+    """
+
+    @abstractmethod
+    def follow(self, *vectors: FloatArray) -> None:
+        """From here on the newest values of these arrays may be on the device alone."""
+
+    @abstractmethod
+    def to_host(self, *vectors: FloatArray) -> None:
+        """Bring the newest values into these arrays."""
+
+    @abstractmethod
+    def changed(self, *vectors: FloatArray) -> None:
+        """Take the arrays' values on the host as the newest."""
+
+
+@final
+class HostSpace(VectorSpace):
+    """The host's memory, where nothing has a copy."""
+
+    def follow(self, *vectors: FloatArray) -> None:
+        """Do nothing."""
+
+    def to_host(self, *vectors: FloatArray) -> None:
+        """Do nothing."""
+
+    def changed(self, *vectors: FloatArray) -> None:
+        """Do nothing."""
+
+
+HOST: Final = HostSpace()

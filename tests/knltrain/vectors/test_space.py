@@ -1,0 +1,24 @@
+"""Vectors on the host have no copies that could differ."""
+
+from __future__ import annotations
+
+from inspect import isabstract
+
+import numpy as np
+
+from knltrain.vectors import aligned_zeros
+from knltrain.vectors.space import HOST, HostSpace, VectorSpace
+
+
+def test_on_the_host_nothing_moves() -> None:
+    vector = aligned_zeros(5)
+    vector[:] = np.arange(5)
+    for act in (HOST.follow, HOST.to_host, HOST.changed):
+        act(vector, vector)
+        act()
+    assert vector.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_space_is_asked_for_all_of_it() -> None:
+    assert isabstract(VectorSpace)
+    assert isinstance(HOST, HostSpace)

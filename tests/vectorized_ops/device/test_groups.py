@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from numpy.testing import assert_allclose, assert_array_equal
+
+from tests.vectorized_ops.device.drawn import GROUPS, HOST, groups_of
+from vectorized_ops.device.groups import DeviceGroups
+from vectorized_ops.parameter_groups import Clipping, ParameterGroups
+from vectorized_ops.reference.clipping import squared_norms
+
+ORDINARY = math.nan
+
+
+def on_host(*groups: tuple[int, float, float, float], **bounds: float) -> DeviceGroups:
+    return DeviceGroups(groups_of(groups), Clipping(**bounds), HOST)
+
+
+def test_equal_numbers_are_one() -> None:
+    groups = on_host((2, 1.0, 0.1, ORDINARY), (3, 2.0, 0.1, ORDINARY))
+    assert groups.spread(np.array([0.1, 0.1])) == np.float32(0.1)
+    spread = groups.spread(groups.rates)
+    assert isinstance(spread, torch.Tensor)
+    assert spread.tolist() == [1, 1, 2, 2, 2]
+
+
+def test_statistics_have_no_decay_and_keep_no_rate_apart() -> None:
+    groups = on_host((2, 3.0, 0.1, ORDINARY), (3, 1.0, 0.1, 0.5))
+    assert groups.spread(groups.rates) == 3
+    assert groups.decays.tolist() == [np.float32(0.1), 0]
+
+
+def test_statistics_move_and_leave_no_gradient() -> None:
+    groups = on_host((1, 1.0, 0.1, 0.5), (1, 1.0, 0.1, 0.0), (2, 1.0, 0.0, ORDINARY))
+    parameters = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float32, device=HOST)
+    gradient = torch.tensor([4.0, math.inf, 5.0, 6.0], dtype=torch.float32, device=HOST)
+    groups.begin(parameters, gradient)
+    assert parameters.tolist() == [-1, 2, 3, 4]
+    assert gradient.tolist() == [0, 0, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("gradient", "clipped"),
+    [([3.0, 4.0], [0.6, 0.8]), ([0.3, 0.4], [0.3, 0.4]), ([math.nan, 4.0], [math.nan, 4.0])],
+)
+def test_a_gradient_is_brought_to_a_norm(gradient: list[float], clipped: list[float]) -> None:
+    groups = on_host((2, 1.0, 0.0, ORDINARY), norm=1.0)
+    found = torch.tensor(gradient, dtype=torch.float32, device=HOST)
+    groups.begin(torch.zeros_like(found), found)
+    assert_allclose(found.numpy(), np.array(clipped, np.float32), rtol=1e-6)
+
+
+@given(GROUPS)
+def test_norms_are_those_of_the_reference(groups: ParameterGroups) -> None:
+    vector = np.random.default_rng(1).standard_normal(groups.size).astype(np.float32)
+    found = DeviceGroups(groups, Clipping(), HOST).squared_norms(torch.from_numpy(vector))
+    assert_allclose(found.numpy(), squared_norms(vector, groups), rtol=1e-12)
+
+
+def test_both_regularisations() -> None:
+    groups = on_host((3, 1.0, 0.5, ORDINARY))
+    parameters = torch.tensor([-4.0, 0.0, 2.0], dtype=torch.float32, device=HOST)
+    for l1, expected in ((False, [-2, 0, 1]), (True, [-0.5, 0, 0.5])):
+        found = groups.regularised(torch.zeros_like(parameters), parameters, l1)
+        assert_array_equal(found.numpy(), np.array(expected, np.float32))

@@ -1,0 +1,47 @@
+"""Adam with decoupled weight decay, on a device."""
+
+from __future__ import annotations
+
+import math
+from typing import final
+
+import numpy as np
+import torch
+
+from vectorized_ops.device.groups import DeviceGroups
+
+
+@final
+class AdamWUpdate:
+    """The step of `vectorized_ops.reference.adamw.AdamWUpdate`, with the same roundings."""
+
+    def __init__(self, groups: DeviceGroups, beta1: float, beta2: float, epsilon: float) -> None:
+        self._groups = groups
+        self._beta1, self._beta2, self._epsilon = beta1, beta2, epsilon
+
+    def __call__(
+        self,
+        parameters: torch.Tensor,
+        gradient: torch.Tensor,
+        first: torch.Tensor,
+        second: torch.Tensor,
+        step: int,
+        learning_rate: float,
+    ) -> None:
+        """Move `parameters` and the moments (n,) float32; `gradient` is overwritten."""
+        groups = self._groups
+        groups.begin(parameters, gradient)
+        keep(first, self._beta1, gradient)
+        keep(second, self._beta2, gradient * gradient)
+        rates = learning_rate * groups.rates
+        size = groups.spread(rates / (1 - self._beta1**step))
+        decay = groups.spread(rates * groups.decays)
+        root = float(np.float32(1 / math.sqrt(1 - self._beta2**step)))
+        divisor = torch.sqrt(second) * root + float(np.float32(self._epsilon))
+        parameters -= size * first / divisor + decay * parameters
+
+
+def keep(average: torch.Tensor, share: float, values: torch.Tensor) -> None:
+    """Let a moving average (n,) keep a share of itself, and take the rest of the values."""
+    average *= float(np.float32(share))
+    average += float(np.float32(1 - share)) * values
