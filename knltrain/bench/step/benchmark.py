@@ -19,7 +19,7 @@ from knltrain.bench.exchange.cores import groups_of
 from knltrain.bench.step.contestant import Contestant
 from knltrain.bench.step.job import write_job
 from knltrain.bench.step.peer_process import PeerError, PeerProcess
-from knltrain.bench.step.peers import OURS, Start, starts
+from knltrain.bench.step.peers import Start, device_starts, starts
 from knltrain.bench.step.report import Measurement, best_peer, rows
 from knltrain.errors import ConfigError
 from knltrain.launch.signals import signals_raise
@@ -36,8 +36,8 @@ ROUND_SECONDS = 1.0
 """A contestant's part of a round lasts so long, and then to the end of its step."""
 
 SEED = 1
-LOSS_TOLERANCE = 1e-3
-"""Relative difference; that of sums in another order is far smaller."""
+LOSS_TOLERANCE = {"float32": 1e-3, "tf32": 1e-2, "bfloat16": 3e-2}
+"""Relative difference by precision; that of float32 sums in another order is far smaller."""
 
 
 def run_step_benchmark(
@@ -48,21 +48,32 @@ def run_step_benchmark(
     rounds: int,
     workers: int = 1,
     ipex_python: Path | None = None,
+    device: str = "cpu",
+    precision: str = "float32",
 ) -> dict[str, Any]:
-    """Measure `cpu` and `peers` in `rounds` alternating rounds; medians over the rounds.
+    """Measure ours and `peers` in `rounds` alternating rounds; medians over the rounds.
+
+    Ours is the cpu backend, or the torch backend on a `device`, in that `precision`.
 
     `threads` are those of all `workers` together, by default one per physical core allowed. All
     contestants hold their memory until the last round is over. The report has
 
-    - the machine, its sgemm_gflops and copy_gbytes_per_second;
+    - the machine, its sgemm_gflops and copy_gbytes_per_second, or those of the device in that
+      precision;
     - the `rows` and the `best_peer` of `step_report`;
     - losses_agree: True, or None where dropout draws differently in each.
 
     Raises PeerError when a contestant cannot run, or when its first loss differs from ours without
     dropout, and RunAborted when a signal asks for the end; nothing is left behind then.
     """
-    started = starts(peers, ipex_python)
     described = network_named(network)
+    on_device: dict[str, object] = {}
+    if device == "cpu":
+        _check_for_host(precision)
+        started = starts(peers, ipex_python)
+    else:
+        on_device = _device(device, workers)
+        started = device_starts(peers, str(on_device["device"]), precision)
     batch = batch or BATCHES.get(network, BATCH)
     groups = _groups(threads, workers)
     cpus = [cpu for group in groups for cpu in group]
@@ -71,10 +82,11 @@ def run_step_benchmark(
             write_job(job.path, described, batch, SEED)
             contestants = _warm_contestants(stack, started, job.path, groups)
         losses = {contestant.name: contestant.ready["loss"] for contestant in contestants}
-        agree = _losses_agree(described, losses)
-        machine = stack.enter_context(
-            PeerProcess("machine", ["-m", "knltrain.bench.step.machine_peer", str(len(cpus))], cpus)
-        )
+        agree = _losses_agree(described, losses, LOSS_TOLERANCE[precision])
+        command = ["-m", "knltrain.bench.step.machine_peer", str(len(cpus))]
+        if on_device:
+            command += [str(on_device["device"]), precision]
+        machine = stack.enter_context(PeerProcess("machine", command, cpus))
         machine.wait_ready()
         measured = _measured(contestants, machine, batch, rounds)
     flops = described.training_flops_per_image
@@ -82,6 +94,8 @@ def run_step_benchmark(
         "machine": _machine(cpus),
         "network": network,
         "batch": batch,
+        "device": on_device,
+        "precision": precision,
         "workers": workers,
         "threads": len(cpus),
         "rounds": rounds,
@@ -91,6 +105,26 @@ def run_step_benchmark(
         "rows": rows(measured, flops),
         "best_peer": best_peer(measured),
     }
+
+
+def _check_for_host(precision: str) -> None:
+    if precision != "float32":
+        raise ConfigError(
+            f"--precision {precision}: the cpu backend computes in float32; expected a --device, "
+            "such as cuda"
+        )
+
+
+def _device(device: str, workers: int) -> dict[str, object]:
+    """The device's name, model and memory; ConfigError where it is not there."""
+    from knltrain.backends.torch.devices import described, device_named
+
+    if workers > 1:
+        raise ConfigError(f"--workers {workers} with --device {device}: expected one worker")
+    found = device_named(device, key="--device")
+    if found.type == "cpu":
+        raise ConfigError(f"--device {device}: PyTorch finds no accelerator; leave it out")
+    return described(found)
 
 
 def _groups(threads: int | None, workers: int) -> list[list[int]]:
@@ -118,21 +152,23 @@ def _warm_contestants(
     Ours come last: peers that cannot run fail before kernels are compiled.
     """
     warm = {}
-    for name in sorted(started, key=lambda name: name == OURS):
+    ours, *peers = started
+    for name in (*peers, ours):
         processes = [stack.enter_context(started[name].process(name, job, cpus)) for cpus in groups]
         warm[name] = Contestant(name, processes)
         warm[name].wait_ready()
     return [warm[name] for name in started]
 
 
-def _losses_agree(network: Network, losses: Mapping[str, float]) -> bool | None:
+def _losses_agree(network: Network, losses: Mapping[str, float], tolerance: float) -> bool | None:
     """True; None if dropout makes them differ. PeerError when they should agree and do not."""
     if any(isinstance(layer, Dropout) and layer.rate for layer in network.layers):
         return None
+    ours = next(iter(losses.values()))
     for name, loss in losses.items():
-        if not math.isclose(loss, losses[OURS], rel_tol=LOSS_TOLERANCE):
+        if not math.isclose(loss, ours, rel_tol=tolerance):
             raise PeerError(
-                f"contestant '{name}' has a first loss of {loss}, but ours is {losses[OURS]}: "
+                f"contestant '{name}' has a first loss of {loss}, but ours is {ours}: "
                 "they do not compute the same, so their speeds cannot be compared"
             )
     return True

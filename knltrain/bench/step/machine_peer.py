@@ -1,9 +1,10 @@
 """The machine's bounds, measured beside the contestants.
 
-    python -m knltrain.bench.step.machine_peer THREADS
+    python -m knltrain.bench.step.machine_peer THREADS [DEVICE PRECISION]
 
 Answers {"sgemm_gflops", "copy_gbytes_per_second"}: the faster of NumPy's and PyTorch's product of
-two 2048 x 2048 float32 matrices, and a copy of 128 MiB, bytes read and bytes written counted.
+two 2048 x 2048 float32 matrices, and a copy of 128 MiB, bytes read and bytes written counted. On a
+device, PyTorch's product of two 8192 x 8192 matrices in that precision, and a copy of 1 GiB there.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from knltrain.bench.step.protocol import serve
 
 SIDE = 2048
 COPIED_BYTES = 128 << 20
+DEVICE_SIDE = 8192
+DEVICE_COPIED_BYTES = 1 << 30
 
 
 def main(threads: int) -> None:
@@ -45,6 +48,37 @@ def main(threads: int) -> None:
     serve({}, measure)
 
 
+def on_device(device: torch.device, precision: str) -> None:
+    """Measure a device on request."""
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    kind = torch.bfloat16 if precision == "bfloat16" else torch.float32
+    left, right = (
+        torch.ones(DEVICE_SIDE, DEVICE_SIDE, dtype=kind, device=device) for _ in range(2)
+    )
+    product = torch.empty_like(left)
+    source = torch.ones(DEVICE_COPIED_BYTES // 4, dtype=torch.float32, device=device)
+    target = source.clone()
+
+    def ended(work: Callable[[], object]) -> Callable[[], object]:
+        def run() -> None:
+            work()
+            if device.type != "cpu":
+                torch.accelerator.synchronize(device)
+
+        return run
+
+    def measure(seconds: float) -> dict[str, float]:
+        product_seconds = _fastest(seconds / 2, ended(lambda: torch.mm(left, right, out=product)))
+        copy_seconds = _fastest(seconds / 2, ended(lambda: target.copy_(source)))
+        return {
+            "sgemm_gflops": 2 * DEVICE_SIDE**3 / product_seconds / 1e9,
+            "copy_gbytes_per_second": 2 * DEVICE_COPIED_BYTES / copy_seconds / 1e9,
+        }
+
+    measure(0.0)
+    serve({}, measure)
+
+
 def _fastest(seconds: float, work: Callable[[], object]) -> float:
     """Return the least time of one call of `work` within `seconds`; at least two calls."""
     times: list[float] = []
@@ -56,4 +90,7 @@ def _fastest(seconds: float, work: Callable[[], object]) -> float:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    if len(sys.argv) > 2:
+        on_device(torch.device(sys.argv[2]), sys.argv[3])
+    else:
+        main(int(sys.argv[1]))

@@ -38,6 +38,10 @@ class Start:
     environment: Mapping[str, str] = field(default_factory=dict)
     pinned: bool = True
 
+    def on(self, device: str, precision: str) -> Start:
+        """The same on a device."""
+        return replace(self, options=(*self.options, device, precision))
+
     def process(self, name: str, job: Path, cpus: Sequence[int]) -> PeerProcess:
         """Start a worker with a thread for each of `cpus`."""
         return PeerProcess(
@@ -65,8 +69,26 @@ PEERS = {
 `torch-compile` and `ipex`, too; `torch-optimized`: eager PyTorch after `vectorized_ops.torch`'s
 `optimize`; `unpinned`: ours, its threads free on all allowed cpus."""
 
-OTHERS = frozenset(PEERS) - {"torch-optimized", "unpinned"}
+_ON_DEVICE = Start(("-m", "knltrain.bench.step.device_peer"))
+DEVICE_PEERS = {
+    "torch": replace(_TORCH, options=("eager",)),
+    "torch-graph": replace(_TORCH, options=("graph",)),
+    "torch-compile": replace(_TORCH, options=("compile",)),
+}
+"""On a device: `torch-graph`: eager PyTorch's whole step recorded as a CUDA graph."""
+
+OTHERS = frozenset({*PEERS, *DEVICE_PEERS}) - {"torch-optimized", "unpinned"}
 """Peers that are not ours."""
+
+
+def device_starts(peers: Iterable[str], device: str, precision: str) -> dict[str, Start]:
+    """Ours on a device, by its name, then `peers`; raises ConfigError for unknown ones."""
+    chosen = {device: _ON_DEVICE.on(device, precision)}
+    for name in peers:
+        if name not in DEVICE_PEERS:
+            raise ConfigError(unknown_name(f"peer on '{device}'", name, DEVICE_PEERS))
+        chosen[name] = DEVICE_PEERS[name].on(device, precision)
+    return chosen
 
 
 def starts(peers: Iterable[str], ipex_python: Path | None) -> dict[str, Start]:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from affinity.cli.layout import columns
-from knltrain.bench.step.peers import OTHERS, OURS
+from knltrain.bench.step.peers import OTHERS
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """By contestant: its report, images per second of each round, peak memory in bytes.
+    """By contestant, ours first: its report, images per second of each round, peak memory in bytes.
 
     `bounds` has the machine's own speeds, round by round, too.
     """
@@ -23,6 +23,11 @@ class Measurement:
     rates: Mapping[str, Sequence[float]]
     peak_bytes: Mapping[str, int]
     bounds: Mapping[str, Sequence[float]]
+
+    @property
+    def ours(self) -> str:
+        """The name of the first."""
+        return next(iter(self.rates))
 
 
 def rows(measured: Measurement, flops: int) -> list[dict[str, Any]]:
@@ -35,7 +40,11 @@ def rows(measured: Measurement, flops: int) -> list[dict[str, Any]]:
 
 
 def _row(name: str, measured: Measurement, flops: int) -> dict[str, Any]:
-    rates, peaks = measured.rates, measured.peak_bytes
+    rates, ours = measured.rates, measured.ours
+    peaks = {
+        each: ready.get("device_bytes", measured.peak_bytes[each])
+        for each, ready in measured.ready.items()
+    }
     own, ready = rates[name], measured.ready[name]
     return {
         "implementation": name,
@@ -43,9 +52,9 @@ def _row(name: str, measured: Measurement, flops: int) -> dict[str, Any]:
         "images_per_second": statistics.median(own),
         "share_of_sgemm_peak": _ratio(own, measured.bounds["sgemm_gflops"]) * flops / 1e9,
         "faster_than": {other: _ratio(own, rates[other]) for other in rates if other != name},
-        "ours_to_it": _ratio(rates[OURS], own),
+        "ours_to_it": _ratio(rates[ours], own),
         "peak_bytes": peaks[name],
-        "our_peak_to_its": peaks[OURS] / peaks[name],
+        "our_peak_to_its": peaks[ours] / peaks[name],
         "first_loss": ready["loss"],
         "rounds": own,
     }
@@ -64,20 +73,19 @@ def best_peer(measured: Measurement) -> dict[str, Any] | None:
         for round_rates in zip(*(measured.rates[name] for name in others), strict=True)
     ]
     return {
-        "ours_to_it": _ratio(measured.rates[OURS], [rate for rate, _ in of_rounds]),
+        "ours_to_it": _ratio(measured.rates[measured.ours], [rate for rate, _ in of_rounds]),
         "rounds": [name for _, name in of_rounds],
     }
 
 
 def format_table(report: dict[str, Any]) -> str:
     """Return the report as text."""
-    head = (
-        "", "images/s", "of sgemm", "ours to it", "peak GiB", "ours to its", "first loss", "version"
-    )  # fmt: skip
+    share = f"of {_product(report)}"
+    head = ("", "images/s", share, "ours to it", "peak GiB", "ours to its", "first loss", "version")
     lines = [
         f"{report['network']}, batch {report['batch']}, {_crew(report)} on "
-        f"{report['machine']['model']}, medians of {report['rounds']} alternating rounds",
-        f"sgemm {report['sgemm_gflops']:.0f} GFLOP/s, "
+        f"{_place(report)}, medians of {report['rounds']} alternating rounds",
+        f"{_product(report)} {report['sgemm_gflops']:,.0f} GFLOP/s, "
         f"copy {report['copy_gbytes_per_second']:.1f} GB/s (read and written)",
         "",
         *columns([head, *map(_cells, report["rows"])], right=range(1, len(head) - 1)),
@@ -87,6 +95,12 @@ def format_table(report: dict[str, Any]) -> str:
     if report["best_peer"] is not None:
         lines.append(_best_line(report["best_peer"]))
     return "\n".join(lines)
+
+
+def _product(report: Mapping[str, Any]) -> str:
+    """What the machine's product of matrices is called."""
+    precision = report["precision"]
+    return "sgemm" if precision == "float32" else f"{precision} gemm"
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -112,6 +126,12 @@ def _best_line(best: Mapping[str, Any]) -> str:
 def _crew(report: Mapping[str, Any]) -> str:
     each = f"{report['threads']} threads"
     return each if report["workers"] == 1 else f"{report['workers']} workers with {each} in all"
+
+
+def _place(report: Mapping[str, Any]) -> str:
+    """The processor, or the device with it."""
+    model, device = report["machine"]["model"], report["device"]
+    return f"{model}, {device['device']} {device.get('model', '')}".rstrip() if device else model
 
 
 def _ratio(values: Sequence[float], others: Sequence[float]) -> float:

@@ -1,10 +1,13 @@
 """PyTorch as a contestant: runs under any Python with torch 2.8 or newer, knltrain not needed.
 
-    python torch_peer.py JOB THREADS [eager|compile|optimized|ipex]
+    python torch_peer.py JOB THREADS [eager|compile|graph|optimized|ipex] [DEVICE] [PRECISION]
 
 JOB is a folder written by `knltrain.bench.step.job`. The peer speaks the protocol of `protocol.py`
-and builds the network by `torch_graph.py`; both files are beside it. It trains in float32 and
-channels_last, with the fastest SGD that its way of computing has.
+and builds the network by `torch_graph.py`; both files are beside it. It trains in channels_last,
+with the fastest SGD that its way of computing has.
+
+On a device the batch is copied there in each step, from page-locked memory. The next step is sent
+while one runs, so that the device never waits for Python.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import importlib.metadata
 import json
 import sys
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -41,18 +45,27 @@ def compiled(network: Graph) -> tuple[torch.optim.Optimizer, str]:
     from torch._inductor.exc import InvalidCxxCompiler
 
     header = Path(sysconfig.get_path("include"), "Python.h")
+    on_host = all(each.device.type == "cpu" for each in network.parameters())
     try:
         get_cpp_compiler()
         missing = None if header.exists() else str(header)
     except InvalidCxxCompiler:
         missing = "g++"
-    if missing:
+    if missing and on_host:
         sys.exit(
             f"torch.compile needs a C++ compiler and Python's headers, but there is no {missing}: "
             "install g++ and python3-dev, or name a compiler by CXX"
         )
     network.compile()  # type: ignore[no-untyped-call, unused-ignore]
     return _sgd(network, fused=True), f"torch {torch.__version__} compiled"
+
+
+def graphed(network: Graph) -> tuple[torch.optim.Optimizer, str]:
+    """Leave the modules as they are: `main` records the whole step as a CUDA graph."""
+    device = next(network.parameters()).device.type
+    if device != "cuda" or torch.version.hip is not None:
+        sys.exit(f"the peer 'torch-graph' needs an NVIDIA GPU, the device is '{device}'")
+    return _sgd(network, fused=True), f"torch {torch.__version__} as a CUDA graph"
 
 
 def optimized(network: Graph) -> tuple[torch.optim.Optimizer, str]:
@@ -83,32 +96,101 @@ def ipex(network: Graph) -> tuple[torch.optim.Optimizer, str]:
     return optimizer, f"IPEX {found[IPEX]}, torch {torch.__version__}"
 
 
-WAYS = {"eager": eager, "compile": compiled, "optimized": optimized, "ipex": ipex}
+WAYS = {
+    "eager": eager,
+    "compile": compiled,
+    "graph": graphed,
+    "optimized": optimized,
+    "ipex": ipex,
+}
 
 
-def main(job: Path, threads: int, way: str = "eager") -> None:
+def main(
+    job: Path, threads: int, way: str = "eager", device: str = "cpu", precision: str = "float32"
+) -> None:
     """Train on the job's batch in one of the WAYS."""
     torch.set_num_threads(threads)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    torch.backends.cudnn.benchmark = True
     description = json.loads((job / "job.json").read_text(encoding="utf-8"))
     arrays = np.load(job / "arrays.npz")
     network = Graph(description)
     network.load(description["parameters"], arrays)
-    network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload, unused-ignore]
+    network = network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload, unused-ignore]
     optimizer, version = WAYS[way](network)
     images = torch.from_numpy(arrays["images_nhwc"]).permute(0, 3, 1, 2)
-    labels = torch.from_numpy(arrays["labels"])
+    batch = _Batch(images, torch.from_numpy(arrays["labels"]), torch.device(device))
 
-    def step() -> torch.Tensor:
+    def compute() -> torch.Tensor:
         optimizer.zero_grad()
-        loss: torch.Tensor = network.loss(images, labels)
+        rounded = precision == "bfloat16"
+        with torch.autocast(
+            batch.device.type, torch.bfloat16, enabled=rounded, cache_enabled=way != "graph"
+        ):
+            loss: torch.Tensor = network.loss(batch.images, batch.labels)
         loss.backward()  # type: ignore[no-untyped-call, unused-ignore]
         optimizer.step()
         return loss
 
-    first_loss = step().item()
+    batch.send()
+    first_loss = compute().item()
+    run = _recorded(compute) if way == "graph" else compute
+
+    def step() -> None:
+        batch.send()
+        run()
+        batch.wait_for_the_step_before()
+
     protocol.warm_up(step)
-    ready = {"loss": first_loss, "version": version}
+    ready = {"loss": first_loss, "version": version, **_device_bytes(batch.device)}
     protocol.serve(ready, lambda seconds: protocol.steps_within(seconds, step))
+
+
+class _Batch:
+    """Images and labels where they are computed with."""
+
+    def __init__(self, images: torch.Tensor, labels: torch.Tensor, device: torch.device) -> None:
+        self.device = device
+        self.images, self.labels = images, labels
+        self._here: tuple[torch.Tensor, ...] = ()
+        if device.type == "cpu":
+            return
+        self._here = images.pin_memory(), labels.pin_memory()
+        self.images, self.labels = (torch.empty_like(each, device=device) for each in self._here)
+        events = getattr(torch, device.type).Event
+        self._ends = [events(), events()]
+
+    def send(self) -> None:
+        """Copy the batch to a device."""
+        for there, here in zip((self.images, self.labels), self._here, strict=False):
+            there.copy_(here, non_blocking=True)
+
+    def wait_for_the_step_before(self) -> None:
+        """On a device, return when the step before the last one has ended."""
+        if self._here:
+            self._ends.reverse()
+            self._ends[0].record()
+            self._ends[1].synchronize()
+
+
+def _recorded(compute: Callable[[], torch.Tensor]) -> Callable[[], object]:
+    """Return what replays `compute` as a CUDA graph."""
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call, unused-ignore]
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            compute()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        compute()
+    return graph.replay
+
+
+def _device_bytes(device: torch.device) -> dict[str, int]:
+    """The most memory of a device that tensors have had."""
+    tell = getattr(getattr(torch, device.type), "max_memory_allocated", None)
+    return {} if device.type == "cpu" or tell is None else {"device_bytes": tell(device)}
 
 
 def _sgd(network: Graph, fused: bool) -> torch.optim.Optimizer:

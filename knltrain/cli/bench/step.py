@@ -26,6 +26,20 @@ _PYTHON = PathFromHome(exists=True, dir_okay=False, executable=True, path_type=P
     "separated by commas.",
 )
 @click.option(
+    "--device",
+    default="cpu",
+    show_default=True,
+    help="cuda, cuda:1, xpu or auto: the torch backend there; peers: torch, torch-graph, "
+    "torch-compile.",
+)
+@click.option(
+    "--precision",
+    type=click.Choice(["float32", "tf32", "bfloat16"]),
+    default="float32",
+    show_default=True,
+    help="Of products on a device.",
+)
+@click.option(
     "--ipex-python",
     type=_PYTHON,
     help="Python of the peer ipex; default: .venv-ipex/bin/python, or else this one.",
@@ -38,6 +52,8 @@ def step(
     network: str,
     batch: int | None,
     peers: str,
+    device: str,
+    precision: str,
     ipex_python: Path | None,
     workers: int,
     threads: int | None,
@@ -50,5 +66,7 @@ def step(
 
     check_files(report_file)
     names = listed(peers)
-    report = run_step_benchmark(network, batch, names, threads, rounds, workers, ipex_python)
+    report = run_step_benchmark(
+        network, batch, names, threads, rounds, workers, ipex_python, device, precision
+    )
     show(report, format_table, report_file)

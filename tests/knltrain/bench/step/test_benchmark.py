@@ -11,7 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
+from knltrain.backends.torch import devices
 from knltrain.bench.step import benchmark
 from knltrain.bench.step.peer_process import PeerError
 from knltrain.errors import ConfigError
@@ -53,6 +55,13 @@ def test_rows_hold_rate_share_and_the_same_first_loss(report):
     assert set(report["best_peer"]["rounds"]) <= {"torch", "torch-tuned"}
 
 
+def without_gpu(name, **options):
+    """What a name stands for where there is no accelerator."""
+    if name == "auto":
+        return torch.device("cpu")
+    raise ConfigError(f"{options['key']} = '{name}': there is none")
+
+
 class Scripted:
     """A contestant or machine whose answers are known beforehand."""
 
@@ -78,13 +87,13 @@ def test_rounds_alternate_between_all_contestants_and_the_machine():
 
 @pytest.mark.parametrize("loss", [1.01, math.nan])
 def test_contestant_that_computes_something_else_is_refused(loss):
-    assert benchmark._losses_agree(lenet(), {"cpu": 1.0, "torch": 1.0 + 1e-5}) is True
+    assert benchmark._losses_agree(lenet(), {"cpu": 1.0, "torch": 1.0 + 1e-5}, 1e-3) is True
     with pytest.raises(PeerError, match=f"'torch' has a first loss of {loss}, but ours is 1.0"):
-        benchmark._losses_agree(lenet(), {"cpu": 1.0, "torch": loss})
+        benchmark._losses_agree(lenet(), {"cpu": 1.0, "torch": loss}, 1e-3)
 
 
 def test_losses_are_not_compared_where_dropout_draws_differently():
-    assert benchmark._losses_agree(alexnet(), {"cpu": 1.0, "torch": 2.0}) is None
+    assert benchmark._losses_agree(alexnet(), {"cpu": 1.0, "torch": 2.0}, 1e-3) is None
 
 
 def test_peer_that_cannot_run_is_named_with_what_it_says(tmp_path):
@@ -151,3 +160,31 @@ def test_workers_have_cores_of_their_own_unless_unpinned():
     assert [row["implementation"] for row in report["rows"]] == ["cpu", "unpinned"]
     assert report["workers"] == 2
     assert report["best_peer"] is None
+
+
+@pytest.mark.slow
+def test_on_a_device_the_torch_backend_is_ours(monkeypatch):
+    monkeypatch.setattr(benchmark, "ROUND_SECONDS", 0.05)
+    monkeypatch.setattr(benchmark, "_device", lambda *_: {"device": "cpu", "model": "the host"})
+    found = benchmark.run_step_benchmark(
+        "lenet", 4, ("torch",), threads=1, rounds=1, device="cuda", precision="bfloat16"
+    )
+    assert [row["implementation"] for row in found["rows"]] == ["cpu", "torch"]
+    assert found["device"]["model"] == "the host"
+    assert found["precision"] == "bfloat16"
+    assert found["losses_agree"] is True
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"precision": "bfloat16"}, "the cpu backend computes in float32"),
+        ({"device": "cuda", "workers": 2}, "--workers 2 with --device cuda: expected one worker"),
+        ({"device": "quantum"}, "--device = 'quantum'"),
+        ({"device": "auto"}, "PyTorch finds no accelerator"),
+    ],
+)
+def test_what_no_device_has_is_refused(monkeypatch, changes, words):
+    monkeypatch.setattr(devices, "device_named", without_gpu)
+    with pytest.raises(ConfigError, match=words):
+        benchmark.run_step_benchmark("lenet", 4, (), threads=1, rounds=1, **changes)

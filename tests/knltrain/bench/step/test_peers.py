@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.bench.step.peers import MEMORY_KEPT, OTHERS, OURS, PEERS, Start, starts
+from knltrain.bench.step.peers import (
+    MEMORY_KEPT,
+    OTHERS,
+    OURS,
+    PEERS,
+    Start,
+    device_starts,
+    starts,
+)
 from knltrain.errors import ConfigError
 
 SAYS = """
@@ -54,6 +62,19 @@ def test_peers_differ_from_eager_pytorch_by_what_their_names_say():
 def test_unknown_peer_is_refused():
     with pytest.raises(ConfigError, match=r"unknown peer 'torch-tune'.*mean 'torch-tuned'"):
         starts(("torch-tune",), None)
+
+
+def test_on_a_device_all_are_told_which_and_in_what_precision():
+    found = device_starts(("torch-graph", "torch"), "cuda:0", "bfloat16")
+    assert list(found) == ["cuda:0", "torch-graph", "torch"]
+    assert [each.options for each in found.values()] == [
+        ("cuda:0", "bfloat16"),
+        ("graph", "cuda:0", "bfloat16"),
+        ("eager", "cuda:0", "bfloat16"),
+    ]
+    assert {"torch", "torch-graph", "torch-compile"} <= OTHERS
+    with pytest.raises(ConfigError, match=r"unknown peer on 'cuda' 'ipex'"):
+        device_starts(("ipex",), "cuda", "float32")
 
 
 def test_ipex_runs_under_the_python_named_or_found_or_this_one(tmp_path, monkeypatch):

@@ -30,6 +30,8 @@ def report(**changes):
         "workers": 1,
         "rounds": 3,
         "machine": {"model": "a machine"},
+        "device": {},
+        "precision": "float32",
         "sgemm_gflops": 3.0,
         "copy_gbytes_per_second": 8.0,
         "losses_agree": True,
@@ -86,3 +88,30 @@ def test_table_says_where_losses_cannot_agree_and_how_many_workers_there_are():
     table = format_table(report(losses_agree=None, workers=2))
     assert "dropout draws differently in each: their first losses cannot agree" in table
     assert "2 workers with 2 threads in all" in table
+
+
+def test_a_device_is_named_and_its_own_memory_weighed():
+    on_device = Measurement(
+        ready={
+            "cuda": {"version": "ours 1", "loss": 0.5, "device_bytes": 1 << 30},
+            "torch-graph": {"version": "torch 2", "loss": 0.5, "device_bytes": 2 << 30},
+        },
+        rates={"cuda": [2000.0], "torch-graph": [1000.0]},
+        peak_bytes={"cuda": 5 << 30, "torch-graph": 5 << 30},
+        bounds={"sgemm_gflops": [400_000.0]},
+    )
+    found = rows(on_device, 10**8)
+    assert [row["our_peak_to_its"] for row in found] == [1, 0.5]
+    assert best_peer(on_device) == {"ours_to_it": 2.0, "rounds": ["torch-graph"]}
+    table = format_table(
+        report(
+            device={"device": "cuda:0", "model": "H200"},
+            precision="bfloat16",
+            sgemm_gflops=400_000.0,
+            rows=found,
+            best_peer=best_peer(on_device),
+        )
+    )
+    assert "a machine, cuda:0 H200," in table
+    assert "bfloat16 gemm 400,000 GFLOP/s" in table
+    assert "of bfloat16 gemm" in table

@@ -123,3 +123,18 @@ def test_network_under_ipex_has_the_first_loss_of_the_eager_one(tmp_path, build)
     )
     assert loss == pytest.approx(expected, rel=1e-5)
     assert version.startswith("IPEX 2.8.")
+
+
+@pytest.mark.slow
+def test_precision_rounds_products(tmp_path):
+    plain, _ = first_loss(run(tmp_path, cifar_quick()))
+    rounded, _ = first_loss(run(tmp_path, cifar_quick(), "eager", "cpu", "bfloat16"))
+    assert rounded != plain
+    assert rounded == pytest.approx(plain, rel=3e-2)
+
+
+@pytest.mark.slow
+def test_graphs_are_of_gpus(tmp_path):
+    done = run(tmp_path, lenet(), "graph")
+    assert done.returncode == 1
+    assert done.stderr == "the peer 'torch-graph' needs an NVIDIA GPU, the device is 'cpu'\n"

@@ -30,5 +30,7 @@ def test_a_bench_report_is_shown_and_written(
     options = ("--batch", "32", "--peers", "torch, other", "--json", str(path))
     result = invoke("bench", "step", *options, "--ipex-python", sys.executable)
     assert result.output == "table of lenet\n"
-    assert seen == [("lenet", 32, ("torch", "other"), None, 7, 1, Path(sys.executable))]
+    assert seen == [
+        ("lenet", 32, ("torch", "other"), None, 7, 1, Path(sys.executable), "cpu", "float32")
+    ]
     assert json.loads(path.read_text()) == {"network": "lenet"}

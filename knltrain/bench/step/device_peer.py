@@ -1,0 +1,81 @@
+"""The torch backend on a device as a contestant.
+
+    python -m knltrain.bench.step.device_peer JOB THREADS DEVICE PRECISION
+
+As in a run, parameters, gradient and the optimizer's state stay on the device; the batch is copied
+there, and the loss comes back, in each step.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import torch
+
+from knltrain import __version__
+from knltrain.backends.torch.backend import Precision, TorchBackend
+from knltrain.backends.torch.device_optimizer import DeviceKernels, DeviceOptimizer
+from knltrain.backends.torch.devices import device_named
+from knltrain.backends.torch.graphs import cuda_graphs
+from knltrain.backends.torch.mirrors import Mirrors
+from knltrain.bench.step import protocol
+from knltrain.data.dataset import Batch
+from knltrain.network.parameters import ParameterVector
+from knltrain.network.zoo.networks import network_named
+from knltrain.optimizers.sgd import SGD
+from vectorized_ops.parameter_groups import Clipping
+
+
+def main(job: Path, threads: int, device: str, precision: Precision) -> None:
+    """Train on the job's batch; a step is replayed as a graph where the device has graphs."""
+    description = json.loads((job / "job.json").read_text(encoding="utf-8"))
+    arrays = np.load(job / "arrays.npz")
+    network = network_named(description["network"])
+    mirrors = Mirrors(device_named(device))
+    parameters, gradient = ParameterVector(network), ParameterVector(network)
+    for name, view in parameters.views.items():
+        view[...] = arrays[name]
+    batch = _batch(arrays["images_nhwc"], arrays["labels"], mirrors.device)
+    graph = cuda_graphs(mirrors.device, "auto")
+    backend = TorchBackend(
+        network, len(batch.labels), threads, mirrors=mirrors, precision=precision, graph=graph
+    )
+    kernels = DeviceKernels(mirrors)
+    sgd = SGD(
+        network.parameter_groups,
+        protocol.MOMENTUM,
+        protocol.WEIGHT_DECAY,
+        False,
+        Clipping(),
+        kernels.sgd,
+    )
+    optimizer = DeviceOptimizer(sgd, kernels)
+    mirrors.follow(parameters.packed, gradient.packed)
+
+    def step() -> float:
+        loss = backend.loss_and_gradient(batch, parameters.packed, gradient.packed)
+        optimizer.step(parameters.packed, gradient.packed, protocol.LEARNING_RATE)
+        return loss
+
+    first_loss = step()
+    protocol.warm_up(step)
+    ready = {"loss": first_loss, "version": f"knltrain {__version__}"}
+    if mirrors.device.type == "cuda":
+        ready["device_bytes"] = torch.cuda.max_memory_allocated(mirrors.device)
+    protocol.serve(ready, lambda seconds: protocol.steps_within(seconds, step))
+
+
+def _batch(images: np.ndarray, labels: np.ndarray, device: torch.device) -> Batch:
+    """The batch, in page-locked memory where a device copies it."""
+    if device.type == "cpu":
+        return Batch(images, labels)
+    locked = (torch.from_numpy(each).pin_memory() for each in (images, labels))
+    return Batch(*(each.numpy() for each in locked))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], cast("Precision", sys.argv[4]))
