@@ -17,6 +17,7 @@ from knltrain.backends.torch.execution import EagerExecution, Execution, Tensors
 from knltrain.backends.torch.graphs import Graph, GraphedSteps
 from knltrain.backends.torch.losses import class_weights, mean_loss, sum_of_losses
 from knltrain.backends.torch.mirrors import Mirrors
+from knltrain.backends.torch.page_locked import PageLocked
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
 from knltrain.interchange.to_torch import NetworkModule
@@ -27,6 +28,9 @@ from knltrain.vectors import FloatArray
 
 Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]
 """What products of layers are rounded to; sums, parameters and losses are float32."""
+
+_MOST_BATCHES = 32
+"""Images and labels of so many are locked into memory; a data pool has fewer."""
 
 
 class TorchBackend(Backend):
@@ -60,6 +64,7 @@ class TorchBackend(Backend):
             torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
             torch.backends.cudnn.allow_tf32 = precision == "tf32"
         self._tensors = ViewCache(self._views)
+        self._batches = PageLocked(self._device, _MOST_BATCHES)
         size = network.packed_size
         self._graphed = graph and GraphedSteps(size, self._mirrors, graph, self._compute)
         frozen = {
@@ -86,7 +91,8 @@ class TorchBackend(Backend):
         self._check_statistics(batch)
         with failures_told(self._device, len(batch.labels)):
             if self._graphed is not None:
-                return self._graphed.loss_and_gradient(*_as_tensors(batch), parameters, gradient)
+                here = self._here(batch)
+                return self._graphed.loss_and_gradient(*here, parameters, gradient)
             self._mirrors.load(parameters)
             loss = self._compute(parameters, gradient, *self._there(batch))
             self._mirrors.store(gradient)
@@ -161,6 +167,7 @@ class TorchBackend(Backend):
         if self._graphed is not None:
             self._graphed.clear()
         self._tensors.clear()
+        self._batches.close()
         self._mirrors.close()
 
     def _loaded(self, parameters: FloatArray) -> NetworkModule:
@@ -180,8 +187,16 @@ class TorchBackend(Backend):
 
     def _there(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """Images and labels on the device."""
-        images, labels = _as_tensors(batch)
-        return images.to(self._device), labels.to(self._device)
+        images, labels = self._here(batch)
+        device = self._device
+        return images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
+
+    def _here(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Images (N,C,H,W), in PyTorch's channels-last layout by their strides, and labels."""
+        for each in (batch.images_nhwc, batch.labels):
+            self._batches.lock(each)
+        images = torch.from_numpy(batch.images_nhwc).permute(0, 3, 1, 2)
+        return images, torch.from_numpy(batch.labels)
 
     def _check_statistics(self, batch: Batch) -> None:
         if self._fewest_pixels * len(batch.labels) < 2:
@@ -193,12 +208,6 @@ class TorchBackend(Backend):
     def _views(self, packed: FloatArray) -> Tensors:
         views = ParameterVector(self._network, packed).views
         return {name: self._mirrors.view(packed, view) for name, view in views.items()}
-
-
-def _as_tensors(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-    """Images (N,C,H,W), on these strides PyTorch's channels-last layout, and labels, unmoved."""
-    images = torch.from_numpy(batch.images_nhwc).permute(0, 3, 1, 2)
-    return images, torch.from_numpy(batch.labels)
 
 
 def _keep_statistics_in(module: NetworkModule, tensors: Tensors) -> None:

@@ -12,11 +12,14 @@ from typing import Final, Literal, final
 import torch
 
 from knltrain.backends.cpu.backend import ViewCache
+from knltrain.backends.torch.page_locked import PageLocked
 from knltrain.vectors import FloatArray
 from knltrain.vectors.space import VectorSpace
 
 HOST: Final = torch.device("cpu")
 _FLOAT_BYTES = 4
+MOST_LOCKED = 64
+"""Vectors: more than a worker has."""
 
 
 @dataclass(slots=True)
@@ -41,11 +44,13 @@ class Mirrors(VectorSpace):
         self._are_apart = are_apart or device.type != "cpu"
         self._pairs = ViewCache(self._pair)
         self._followed: dict[int, _Pair] = {}
+        self._locked = PageLocked(device, MOST_LOCKED)
 
     def follow(self, *vectors: FloatArray) -> None:
         """From here on the newest values of these arrays may be on the device alone."""
         for vector in vectors:
             if self._are_apart and vector.ctypes.data not in self._followed:
+                self._locked.lock(vector)
                 self._followed[vector.ctypes.data] = self._pairs.of(vector)
 
     def to_host(self, *vectors: FloatArray) -> None:
@@ -106,6 +111,7 @@ class Mirrors(VectorSpace):
 
     def close(self) -> None:
         """Release the device's memory, and the arrays."""
+        self._locked.close()
         self._pairs.clear()
         self._followed.clear()
 

@@ -95,8 +95,8 @@ def test_statistics_of_frozen_layers_are_seen_on_a_device(
     parameters, gradient = ParameterVector(network), aligned_zeros(network.packed_size)
     batch, to = batch_for(network, 2), torch.Tensor.to
 
-    def moved(values: torch.Tensor, *given: object) -> torch.Tensor:
-        return to(values, *given).clone()  # type: ignore[call-overload, no-any-return]
+    def moved(values: torch.Tensor, *given: object, **how: object) -> torch.Tensor:
+        return to(values, *given, **how).clone()  # type: ignore[call-overload, no-any-return]
 
     monkeypatch.setattr(torch.Tensor, "to", moved)
     backend = TorchBackend(network, 2, 1, mirrors=Mirrors(HOST, are_apart=True))

@@ -1,0 +1,64 @@
+"""Locks arrays of the host into memory, so that a GPU copies them by itself.
+
+From other memory the driver copies through a buffer of its own, at a fraction of the speed, and the
+caller waits. A mapping must be unlocked before it is unmapped.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from typing import Any, Final, final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+_PORTABLE: Final = 1
+"""cudaHostRegisterPortable: for all contexts of the process."""
+
+
+@final
+class PageLocked:
+    """The arrays that are locked, each once, until `close`; their pages stay where they are.
+
+    Of more than `most` the oldest are unlocked. `driver` locks and unlocks as CUDA's runtime does;
+    by default it is that of the device, and nothing is locked for others than GPUs. Where it
+    refuses, standard error says so once, and copies take the slower way.
+    """
+
+    def __init__(self, device: torch.device, most: int, driver: Any = None) -> None:
+        if driver is None and device.type == "cuda":
+            driver = torch.cuda.cudart()  # type: ignore[no-untyped-call]
+        self._driver, self._device, self._most = driver, device, most
+        self._locked: dict[int, npt.NDArray[Any]] = {}
+        self._refused = False
+
+    def lock(self, array: npt.NDArray[np.generic]) -> None:
+        """Lock an array's memory, unless it is locked or empty."""
+        address = array.ctypes.data
+        if self._driver is None or self._refused or not array.nbytes or address in self._locked:
+            return
+        if len(self._locked) == self._most:
+            self._unlock(next(iter(self._locked)))
+        code = int(self._driver.cudaHostRegister(address, array.nbytes, _PORTABLE))
+        if code == 0:
+            self._locked[address] = array
+            return
+        self._refused = True
+        with suppress(RuntimeError):  # CUDA tells the error once more, to whoever comes next.
+            torch.zeros(1, dtype=torch.float32, device=self._device)
+        print(
+            f"{self._device}: {array.nbytes} bytes cannot be locked into memory (CUDA error {code};"
+            " `ulimit -l` may be the reason): copies to and from it are slower",
+            file=sys.stderr,
+        )
+
+    def close(self) -> None:
+        """Unlock all."""
+        for address in list(self._locked):
+            self._unlock(address)
+
+    def _unlock(self, address: int) -> None:
+        self._driver.cudaHostUnregister(address)
+        del self._locked[address]
