@@ -394,6 +394,13 @@ def eager_execution(network: Network, mirrors: Mirrors) -> Execution:
     return EagerExecution(network, mirrors)
 
 
+def compiled_execution(network: Network, mirrors: Mirrors) -> Execution:
+    """PyTorch with what `torch.compile` makes of the modules."""
+    from knltrain.backends.torch.compiled_execution import CompiledExecution
+
+    return CompiledExecution(network, mirrors)
+
+
 def ipex_execution(network: Network, mirrors: Mirrors) -> Execution:  # noqa: ARG001
     """PyTorch with Intel's extension, on the host; `ConfigError` where that is not installed."""
     from knltrain.backends.torch.ipex_execution import IpexExecution
@@ -403,6 +410,7 @@ def ipex_execution(network: Network, mirrors: Mirrors) -> Execution:  # noqa: AR
 
 ENGINES: dict[str, Callable[[Network, Mirrors], Execution]] = {
     "eager": eager_execution,
+    "compile": compiled_execution,
     "ipex": ipex_execution,
 }
 

@@ -90,9 +90,13 @@ def check_names(config: RunConfig) -> None:
         _pick(f"{where}.implementation", own.implementation, KERNELS)
     _pick("backend.implementation", config.backend.implementation, KERNELS)
     if config.backend.engine == "ipex":
-        from knltrain.backends.torch.ipex_installation import check_ipex
+        from knltrain.backends.torch.installed import check_ipex
 
         check_ipex()
+    elif config.backend.engine == "compile":
+        from knltrain.backends.torch.installed import check_compiler
+
+        check_compiler(config.backend.device)
 
 
 def plain_method(config: RunConfig, workers: int) -> Method:

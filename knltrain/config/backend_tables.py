@@ -55,9 +55,10 @@ class BackendConfig(Table):
     implementation: Name = Field(
         default="numba", description="kernels of the cpu backend: 'numba', 'onednn' or 'reference'"
     )
-    engine: Literal["eager", "ipex"] = Field(
+    engine: Literal["eager", "compile", "ipex"] = Field(
         default="eager",
-        description="what runs the torch backend's modules; ipex: Intel's extension for PyTorch",
+        description="what runs the torch backend's modules; compile: what torch.compile makes of"
+        " them; ipex: Intel's extension for PyTorch",
     )
     device: Device = Field(
         default="cpu",
@@ -141,10 +142,11 @@ class BackendConfig(Table):
     def _device_and_precision_are_torchs(self) -> BackendConfig:
         for key, plain in (("device", "cpu"), ("precision", "float32")):
             value = getattr(self, key)
-            if value != plain and (self.name, self.engine) != ("torch", "eager"):
+            if value != plain and (self.name != "torch" or self.engine == "ipex"):
                 raise ValueError(
-                    f"{key} = '{value}' is of backend 'torch' with engine 'eager', not of "
-                    f"'{self.name}' with '{self.engine}': choose name = 'torch', or leave out {key}"
+                    f"{key} = '{value}' is of backend 'torch' with engine 'eager' or 'compile', "
+                    f"not of '{self.name}' with '{self.engine}': choose name = 'torch', or leave "
+                    f"out {key}"
                 )
         if self.precision == "tf32" and self.device == "cpu":
             raise ValueError(

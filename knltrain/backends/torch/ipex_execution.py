@@ -8,7 +8,7 @@ import torch
 
 from knltrain.backends.cpu.backend import ViewCache
 from knltrain.backends.torch.execution import Execution, Tensors
-from knltrain.backends.torch.ipex_installation import check_ipex
+from knltrain.backends.torch.installed import check_ipex
 from knltrain.interchange.to_torch import NetworkModule, to_torch
 from knltrain.interchange.torch_terms import TORCH_NAMES
 from knltrain.network.network import Network

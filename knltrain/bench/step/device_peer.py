@@ -1,6 +1,6 @@
 """The torch backend on a device as a contestant.
 
-    python -m knltrain.bench.step.device_peer JOB THREADS DEVICE PRECISION
+    python -m knltrain.bench.step.device_peer JOB THREADS ENGINE DEVICE PRECISION
 
 As in a run, parameters, gradient and the optimizer's state stay on the device; the batch is copied
 there, and the loss comes back, in each step.
@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from knltrain import __version__
+from knltrain.assembly.factories import ENGINES
 from knltrain.backends.torch.backend import Precision, TorchBackend
 from knltrain.backends.torch.device_optimizer import DeviceKernels, DeviceOptimizer
 from knltrain.backends.torch.devices import device_named
@@ -30,7 +31,7 @@ from knltrain.optimizers.sgd import SGD
 from vectorized_ops.parameter_groups import Clipping
 
 
-def main(job: Path, threads: int, device: str, precision: Precision) -> None:
+def main(job: Path, threads: int, engine: str, device: str, precision: Precision) -> None:
     """Train on the job's batch; a step is replayed as a graph where the device has graphs."""
     description = json.loads((job / "job.json").read_text(encoding="utf-8"))
     arrays = np.load(job / "arrays.npz")
@@ -42,7 +43,13 @@ def main(job: Path, threads: int, device: str, precision: Precision) -> None:
     batch = _batch(arrays["images_nhwc"], arrays["labels"], mirrors.device)
     graph = cuda_graphs(mirrors.device, "auto")
     backend = TorchBackend(
-        network, len(batch.labels), threads, mirrors=mirrors, precision=precision, graph=graph
+        network,
+        len(batch.labels),
+        threads,
+        ENGINES[engine](network, mirrors),
+        mirrors=mirrors,
+        precision=precision,
+        graph=graph,
     )
     kernels = DeviceKernels(mirrors)
     sgd = SGD(
@@ -78,4 +85,5 @@ def _batch(images: np.ndarray, labels: np.ndarray, device: torch.device) -> Batc
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], cast("Precision", sys.argv[4]))
+    folder, count, chosen, place, rounded = sys.argv[1:]
+    main(Path(folder), int(count), chosen, place, cast("Precision", rounded))

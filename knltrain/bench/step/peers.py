@@ -69,15 +69,17 @@ PEERS = {
 `torch-compile` and `ipex`, too; `torch-optimized`: eager PyTorch after `vectorized_ops.torch`'s
 `optimize`; `unpinned`: ours, its threads free on all allowed cpus."""
 
-_ON_DEVICE = Start(("-m", "knltrain.bench.step.device_peer"))
+_ON_DEVICE = Start(("-m", "knltrain.bench.step.device_peer"), options=("eager",))
 DEVICE_PEERS = {
+    "compiled": replace(_ON_DEVICE, options=("compile",)),
     "torch": replace(_TORCH, options=("eager",)),
     "torch-graph": replace(_TORCH, options=("graph",)),
     "torch-compile": replace(_TORCH, options=("compile",)),
 }
-"""On a device: `torch-graph`: eager PyTorch's whole step recorded as a CUDA graph."""
+"""On a device: `torch-graph`: eager PyTorch's whole step recorded as a CUDA graph; `compiled`: ours
+with `backend.engine = "compile"`."""
 
-OTHERS = frozenset({*PEERS, *DEVICE_PEERS}) - {"torch-optimized", "unpinned"}
+OTHERS = frozenset({*PEERS, *DEVICE_PEERS}) - {"torch-optimized", "unpinned", "compiled"}
 """Peers that are not ours."""
 
 

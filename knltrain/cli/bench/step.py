@@ -29,8 +29,8 @@ _PYTHON = PathFromHome(exists=True, dir_okay=False, executable=True, path_type=P
     "--device",
     default="cpu",
     show_default=True,
-    help="cuda, cuda:1, xpu or auto: the torch backend there; peers: torch, torch-graph, "
-    "torch-compile.",
+    help="cuda, cuda:1, xpu or auto: the torch backend there; peers: compiled (ours), torch, "
+    "torch-graph, torch-compile.",
 )
 @click.option(
     "--precision",

@@ -22,7 +22,11 @@ def test_dataset_is_cut_as_configured(config):
 
 @pytest.mark.parametrize(
     ("engine", "expected"),
-    [("eager", "EagerExecution"), pytest.param("ipex", "IpexExecution", marks=pytest.mark.ipex)],
+    [
+        ("eager", "EagerExecution"),
+        ("compile", "CompiledExecution"),
+        pytest.param("ipex", "IpexExecution", marks=pytest.mark.ipex),
+    ],
 )
 def test_modules_of_the_torch_backend_are_run_by_its_engine(config, engine, expected):
     network = Network("small", (1, 1, 16), (Dense("out", 1, bias=False),))

@@ -23,7 +23,7 @@ from knltrain.assembly.names import (
     network_size,
     written_for_the_wire,
 )
-from knltrain.backends.torch import ipex_installation
+from knltrain.backends.torch import installed
 from knltrain.communication.internode.collective import OneNode
 from knltrain.communication.internode.wire.compressed import CompressedCollective
 from knltrain.data.dataset import Batch
@@ -65,13 +65,13 @@ def test_shape_of_images_is_known_before_they_are_read(config, side, shape):
 
 def test_engine_that_is_not_installed_is_refused(config, monkeypatch):
     chosen = config(backend__engine="ipex")
-    monkeypatch.setattr(ipex_installation, "check_ipex", lambda: None)
+    monkeypatch.setattr(installed, "check_ipex", lambda: None)
     check_names(chosen)
 
     def absent():
         raise ConfigError("no IPEX here")
 
-    monkeypatch.setattr(ipex_installation, "check_ipex", absent)
+    monkeypatch.setattr(installed, "check_ipex", absent)
     check_names(config())
     with pytest.raises(ConfigError, match="no IPEX here"):
         check_names(chosen)

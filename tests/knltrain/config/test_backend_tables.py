@@ -88,7 +88,10 @@ def test_devices_are_named_as_pytorch_names_them(load: Load, device: str) -> Non
     ("overrides", "told"),
     [
         (["backend.device=gpu"], "backend.device = 'gpu': expected to match pattern"),
-        (["backend.device=cuda"], "device = 'cuda' is of backend 'torch' with engine 'eager', not"),
+        (
+            ["backend.device=cuda"],
+            "device = 'cuda' is of backend 'torch' with engine 'eager' or 'compile'",
+        ),
         (["backend.precision=bfloat16"], "precision = 'bfloat16' is of backend 'torch'"),
         (["backend.precision=half"], "'float32', 'tf32' or 'bfloat16'"),
         (["backend.name=torch", "backend.precision=tf32"], "'tf32' is of NVIDIA GPUs"),

@@ -80,7 +80,7 @@ def test_engine_is_one_of_the_torch_backend(load: Load, refusal: Refusal) -> Non
     message = refusal("backend.engine=ipex")
     assert "[backend]: engine 'ipex' runs the modules of backend 'torch', not 'cpu'" in message
     unknown = refusal("backend.name=torch", "backend.engine=onednn")
-    assert "backend.engine = 'onednn': expected to be 'eager' or 'ipex'" in unknown
+    assert "backend.engine = 'onednn': expected to be 'eager', 'compile' or 'ipex'" in unknown
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def told(capsys, main, *arguments):
 def test_begins_with_the_loss_of_its_peer(tmp_path, monkeypatch, capsys, precision, tolerance):
     write_job(tmp_path, cifar_quick(), batch=4, seed=1)
     monkeypatch.setattr(sys, "stdin", io.StringIO("0.001\n"))
-    ours = told(capsys, device_peer.main, tmp_path, 1, "cpu", precision)
+    ours = told(capsys, device_peer.main, tmp_path, 1, "eager", "cpu", precision)
     peers = told(capsys, torch_peer.main, tmp_path, 1, "eager", "cpu", precision)
     assert ours["loss"] == pytest.approx(peers["loss"], rel=tolerance)
     assert ours["version"].startswith("knltrain ")

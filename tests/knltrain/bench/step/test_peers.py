@@ -46,6 +46,7 @@ def test_ours_comes_first_and_peers_in_the_order_given():
         "torch",
     ]
     assert frozenset(PEERS) - OTHERS == {"torch-optimized", "unpinned"}
+    assert "compiled" not in OTHERS
 
 
 def test_peers_differ_from_eager_pytorch_by_what_their_names_say():
@@ -68,7 +69,7 @@ def test_on_a_device_all_are_told_which_and_in_what_precision():
     found = device_starts(("torch-graph", "torch"), "cuda:0", "bfloat16")
     assert list(found) == ["cuda:0", "torch-graph", "torch"]
     assert [each.options for each in found.values()] == [
-        ("cuda:0", "bfloat16"),
+        ("eager", "cuda:0", "bfloat16"),
         ("graph", "cuda:0", "bfloat16"),
         ("eager", "cuda:0", "bfloat16"),
     ]

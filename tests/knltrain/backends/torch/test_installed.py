@@ -1,14 +1,18 @@
-"""Whether IPEX is here, and what is said where it is not."""
+"""Whether IPEX or a compiler is here, and what is said where it is not."""
 
 from __future__ import annotations
 
 import importlib.metadata
+import re
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
+from torch._inductor import cpp_builder
+from torch._inductor.exc import InvalidCxxCompiler
 
-from knltrain.backends.torch.ipex_installation import IPEX, RELEASE, check_ipex
+from knltrain.backends.torch.installed import IPEX, RELEASE, check_compiler, check_ipex
 from knltrain.config.reading import tomllib
 from knltrain.errors import ConfigError
 
@@ -60,3 +64,23 @@ def test_extra_brings_the_release_that_is_needed() -> None:
     pyproject = Path(__file__).parents[4] / "pyproject.toml"
     extras = tomllib.loads(pyproject.read_text("utf-8"))["project"]["optional-dependencies"]
     assert set(extras["ipex"]) == {f"{name}=={RELEASE}.*" for name in ("torch", IPEX)}
+
+
+@pytest.mark.parametrize("lacks", ["compiler", "header"])
+def test_torch_compile_needs_a_compiler_on_the_host_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lacks: str
+) -> None:
+    def compiler() -> str:
+        if lacks == "compiler":
+            raise InvalidCxxCompiler
+        return "g++"
+
+    monkeypatch.setattr(cpp_builder, "get_cpp_compiler", compiler)
+    monkeypatch.setattr(sysconfig, "get_path", lambda _: str(tmp_path))
+    missing = "g++" if lacks == "compiler" else str(tmp_path / "Python.h")
+    with pytest.raises(ConfigError, match=re.escape(f"there is no {missing}: install g++")):
+        check_compiler("cpu")
+    check_compiler("cuda")
+    (tmp_path / "Python.h").touch()
+    if lacks == "header":
+        check_compiler("cpu")

@@ -1,9 +1,11 @@
-"""Detects Intel's extension for PyTorch without importing anything heavy."""
+"""What engines of the torch backend need: Intel's extension, or a compiler."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import sys
+import sysconfig
+from pathlib import Path
 
 from knltrain.errors import ConfigError
 
@@ -23,6 +25,30 @@ def check_ipex() -> None:
         f'has {has}: pip install "knltrain[ipex]" in an environment of its own, as scripts/setup '
         "--ipex makes it in .venv-ipex, or leave engine at 'eager'"
     )
+
+
+def check_compiler(device: str) -> None:
+    """Refuse to go on where `torch.compile` would find no compiler for the host: `ConfigError`.
+
+    For devices it needs Triton, which PyTorch's builds for them bring along.
+    """
+    if device != "cpu":
+        return
+    from torch._inductor.cpp_builder import get_cpp_compiler
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    header = Path(sysconfig.get_path("include"), "Python.h")
+    try:
+        get_cpp_compiler()
+        missing = None if header.exists() else str(header)
+    except InvalidCxxCompiler:
+        missing = "g++"
+    if missing:
+        raise ConfigError(
+            "backend.engine = 'compile' needs a C++ compiler and Python's headers, but there is "
+            f"no {missing}: install g++ and python3-dev, name one by CXX, or leave engine at "
+            "'eager'"
+        )
 
 
 def _version(package: str) -> str | None:
