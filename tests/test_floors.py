@@ -43,11 +43,11 @@ FLOORS = {
     "knltrain.assembly": 7,
     "knltrain.report": 7,
     "knltrain.launch": 8,
-    "knltrain.bench": 9,
     "knltrain.doctor": 9,
     "knltrain.elastic": 9,
-    "knltrain.cli": 10,
-    "knltrain.__main__": 10,
+    "knltrain.bench": 10,
+    "knltrain.cli": 11,
+    "knltrain.__main__": 11,
 }
 SAME_PACKAGE_ON_TOP = {"knltrain.cli", "knltrain.__main__"}
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from knltrain.exchange.strategies.method import Method
     from knltrain.exchange.transports.team import Team
     from knltrain.network.network import Network
-    from knltrain.vectors.space import VectorSpace
+    from knltrain.vectors import VectorSpace
     from knltrain.worker.observer import Observer
 
 

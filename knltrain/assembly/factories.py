@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from knltrain.optimizers.lars import LARSKernel
     from knltrain.optimizers.optimizer import Optimizer, SingleProcessReducer
     from knltrain.optimizers.sgd import SGDKernel
-    from knltrain.vectors import FloatArray
-    from knltrain.vectors.space import VectorSpace
+    from knltrain.vectors import FloatArray, VectorSpace
     from vectorized_ops.reference.picture_operations import OperationPlan
 
     MakesBackend: TypeAlias = Callable[[RunConfig, Network, int, int, VectorSpace | None], Backend]
@@ -382,9 +381,14 @@ def mirrors_of(config: RunConfig) -> Mirrors:
 
     if config.backend.device == "cpu":
         return Mirrors()
+    import torch
+
     from knltrain.backends.torch.devices import device_named
 
-    return Mirrors(device_named(config.backend.device))
+    device = device_named(config.backend.device)
+    if device.type != "cpu":  # what asks for no device by name is to have no other one
+        torch.accelerator.set_device_index(device.index or 0)
+    return Mirrors(device)
 
 
 def eager_execution(network: Network, mirrors: Mirrors) -> Execution:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from knltrain.exchange.strategies.method import Method
     from knltrain.network.layer_slices import PackedLayers
     from knltrain.optimizers.optimizer import Optimizer
-    from knltrain.vectors.space import VectorSpace
+    from knltrain.vectors import VectorSpace
 
 Choice = TypeVar("Choice")
 
@@ -261,7 +261,7 @@ def _check_data_keys(chosen: DataConfig) -> None:
 
 def build_space(config: RunConfig) -> VectorSpace:
     """Where `backend.device` computes with vectors."""
-    from knltrain.vectors.space import HOST
+    from knltrain.vectors import HOST
 
     return HOST if config.backend.device == "cpu" else factories.mirrors_of(config)
 
@@ -281,7 +281,7 @@ def build_optimizer(
     config: RunConfig, network: Network, space: VectorSpace | None = None
 ) -> Optimizer:
     """The optimizer of `[optimizer]` for the packed vectors of `network`, which live in `space`."""
-    from knltrain.vectors.space import HOST
+    from knltrain.vectors import HOST
 
     make = _pick("optimizer.name", config.optimizer.name, OPTIMIZERS)
     if strategy_of(config).steps_by_layer:  # rank 0 steps on the host, as layers come in

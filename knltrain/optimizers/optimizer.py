@@ -24,8 +24,11 @@ class Optimizer(ABC):
         """The optimizer's state between steps, by name; written in place to continue.
 
         Before the first step all of it is zero. Together with the parameters it determines every
-        later step to the last bit.
+        later step to the last bit. `state_written` is called after it was written.
         """
+
+    def state_written(self) -> None:  # noqa: B027
+        """Go on from what was written into `state`."""
 
     @abstractmethod
     def step(self, parameters: FloatArray, gradient: FloatArray, learning_rate: float) -> None:

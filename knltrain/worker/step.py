@@ -15,8 +15,7 @@ from knltrain.errors import NonFiniteLoss
 from knltrain.exchange.strategies.strategy import Moment, Strategy, Touched
 from knltrain.input.batch_feed import BatchFeed
 from knltrain.optimizers.optimizer import Optimizer
-from knltrain.vectors import FloatArray, aligned_zeros
-from knltrain.vectors.space import HOST
+from knltrain.vectors import HOST, FloatArray, aligned_zeros
 from knltrain.worker import termination
 
 _NOTHING: Final = nullcontext()
@@ -175,9 +174,11 @@ class TrainingStep:
             weighed(0)
         return loss
 
-    def _gradient_on_host(self) -> AbstractContextManager[None]:
+    def _gradient_on_host(self, is_written: bool = True) -> AbstractContextManager[None]:
         part, gradient = self._strategy, (self._strategy.gradient,)
-        return _NOTHING if part.space is HOST else _while_touched(part, Touched(gradient, gradient))
+        if part.space is HOST:
+            return _NOTHING
+        return _while_touched(part, Touched(gradient, gradient if is_written else ()))
 
     def _mean_of_batches(self, step: int, ready: Ready) -> float:
         if self._sum is None:
@@ -186,7 +187,7 @@ class TrainingStep:
         self._sum.begin()
         for number in range(self._iter_size - 1):
             losses += self._of_batch(step, number, nobody_waits)
-            with self._clocks.gradient, self._gradient_on_host():
+            with self._clocks.gradient, self._gradient_on_host(is_written=False):
                 self._sum.add(gradient)
         complete = self._sum.completing(gradient, ready)
         losses += self._of_batch(step, self._iter_size - 1, complete)
@@ -218,7 +219,9 @@ def _while_touched(part: Strategy, touched: Touched) -> Iterator[None]:
     space.to_host(*touched.read)
     yield
     space.changed(*touched.written)
+    space.send(*touched.written)
     for old, new in zip(before, (part.parameters, part.gradient), strict=True):
         if new.ctypes.data != old.ctypes.data:
             space.follow(new)
             space.changed(new)
+            space.send(new)

@@ -102,4 +102,5 @@ def restore(worker: WorkerView, state: WorkerState) -> None:
     strategy.space.changed(strategy.parameters, strategy.gradient)
     for name, values in worker.optimizer.state.items():
         values[:] = state.optimizer.get(name, 0)
+    worker.optimizer.state_written()
     worker.clocks.go_on_from(state.seconds)

@@ -30,15 +30,15 @@ class AdamWUpdate:
     ) -> None:
         """Move `parameters` and the moments (n,) float32; `gradient` is overwritten."""
         groups = self._groups
-        groups.begin(parameters, gradient)
-        keep(first, self._beta1, gradient)
-        keep(second, self._beta2, gradient * gradient)
         rates = learning_rate * groups.rates
         size = groups.spread(rates / (1 - self._beta1**step))
         decay = groups.spread(rates * groups.decays)
         root = float(np.float32(1 / math.sqrt(1 - self._beta2**step)))
-        divisor = torch.sqrt(second) * root + float(np.float32(self._epsilon))
-        parameters -= size * first / divisor + decay * parameters
+        with groups.stepping(parameters, gradient, first, second):
+            keep(first, self._beta1, gradient)
+            keep(second, self._beta2, gradient * gradient)
+            divisor = torch.sqrt(second) * root + float(np.float32(self._epsilon))
+            parameters -= size * first / divisor + decay * parameters
 
 
 def keep(average: torch.Tensor, share: float, values: torch.Tensor) -> None:

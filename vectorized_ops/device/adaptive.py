@@ -8,6 +8,7 @@ the first, and the learning rate.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import final
 
@@ -19,16 +20,31 @@ from vectorized_ops.device.groups import DeviceGroups, Spread
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Update:
+class _Update(ABC):
     groups: DeviceGroups
     l1: bool
 
-    def _begin(self, parameters: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-        self.groups.begin(parameters, gradient)
-        return self.groups.regularised(gradient, parameters, self.l1)
+    def __call__(
+        self,
+        parameters: torch.Tensor,
+        gradient: torch.Tensor,
+        state: torch.Tensor,
+        step: int,
+        learning_rate: float,
+    ) -> None:
+        """Move `parameters` (n,) and `state` (k, n)."""
+        groups = self.groups
+        rate = groups.spread(self._corrected(learning_rate, step) * groups.rates)
+        with groups.stepping(parameters, gradient, state):
+            g = groups.regularised(gradient, parameters, self.l1)
+            parameters -= self._step(g, state, rate)
 
-    def _rate(self, learning_rate: float) -> Spread:
-        return self.groups.spread(learning_rate * self.groups.rates)
+    def _corrected(self, learning_rate: float, _step: int) -> float:
+        return learning_rate
+
+    @abstractmethod
+    def _step(self, g: torch.Tensor, state: torch.Tensor, rate: Spread) -> torch.Tensor:
+        """Move the state by a gradient that is regularised; return what parameters lose."""
 
 
 @final
@@ -38,19 +54,10 @@ class AdaGradUpdate(_Update):
 
     epsilon: float
 
-    def __call__(
-        self,
-        parameters: torch.Tensor,
-        gradient: torch.Tensor,
-        state: torch.Tensor,
-        _step: int,
-        learning_rate: float,
-    ) -> None:
-        """Move `parameters` and `state` (1, n)."""
-        g, (h,) = self._begin(parameters, gradient), state
+    def _step(self, g: torch.Tensor, state: torch.Tensor, rate: Spread) -> torch.Tensor:
+        (h,) = state
         h += g * g
-        rate = self._rate(learning_rate)
-        parameters -= rate * g / (torch.sqrt(h) + _rounded(self.epsilon))
+        return rate * g / (torch.sqrt(h) + _rounded(self.epsilon))
 
 
 @final
@@ -61,19 +68,10 @@ class RMSPropUpdate(_Update):
     rho: float
     epsilon: float
 
-    def __call__(
-        self,
-        parameters: torch.Tensor,
-        gradient: torch.Tensor,
-        state: torch.Tensor,
-        _step: int,
-        learning_rate: float,
-    ) -> None:
-        """Move `parameters` and `state` (1, n)."""
-        g, (h,) = self._begin(parameters, gradient), state
+    def _step(self, g: torch.Tensor, state: torch.Tensor, rate: Spread) -> torch.Tensor:
+        (h,) = state
         keep(h, self.rho, g * g)
-        rate = self._rate(learning_rate)
-        parameters -= rate * g / (torch.sqrt(h) + _rounded(self.epsilon))
+        return rate * g / (torch.sqrt(h) + _rounded(self.epsilon))
 
 
 @final
@@ -84,21 +82,13 @@ class AdaDeltaUpdate(_Update):
     rho: float
     epsilon: float
 
-    def __call__(
-        self,
-        parameters: torch.Tensor,
-        gradient: torch.Tensor,
-        state: torch.Tensor,
-        _step: int,
-        learning_rate: float,
-    ) -> None:
-        """Move `parameters` and `state` (2, n)."""
-        g, (h, moved) = self._begin(parameters, gradient), state
+    def _step(self, g: torch.Tensor, state: torch.Tensor, rate: Spread) -> torch.Tensor:
+        h, moved = state
         epsilon = _rounded(self.epsilon)
         keep(h, self.rho, g * g)
         d = g * torch.sqrt((moved + epsilon) / (h + epsilon))
         keep(moved, self.rho, d * d)
-        parameters -= self._rate(learning_rate) * d
+        return rate * d
 
 
 @final
@@ -110,21 +100,15 @@ class AdamUpdate(_Update):
     beta2: float
     epsilon: float
 
-    def __call__(
-        self,
-        parameters: torch.Tensor,
-        gradient: torch.Tensor,
-        state: torch.Tensor,
-        step: int,
-        learning_rate: float,
-    ) -> None:
-        """Move `parameters` and `state` (2, n)."""
-        g, (m, v) = self._begin(parameters, gradient), state
+    def _corrected(self, learning_rate: float, step: int) -> float:
+        return float(learning_rate * math.sqrt(1 - self.beta2**step) / (1 - self.beta1**step))
+
+    def _step(self, g: torch.Tensor, state: torch.Tensor, rate: Spread) -> torch.Tensor:
+        m, v = state
         keep(m, self.beta1, g)
         keep(v, self.beta2, g * g)
-        corrected = learning_rate * math.sqrt(1 - self.beta2**step) / (1 - self.beta1**step)
-        rate = self._rate(corrected)
-        parameters -= rate * m / (torch.sqrt(v) + _rounded(self.epsilon))
+        moved: torch.Tensor = rate * m / (torch.sqrt(v) + _rounded(self.epsilon))
+        return moved
 
 
 def _rounded(value: float) -> float:

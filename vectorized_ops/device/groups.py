@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TypeAlias, final
 
 import numpy as np
@@ -18,8 +20,7 @@ Spread: TypeAlias = float | torch.Tensor
 class DeviceGroups:
     """The groups of a packed vector, with what an update needs of them on `device`.
 
-    `rates` and `decays` (S,) are those of the groups. Running statistics have a decay of 0, and any
-    rate.
+    `rates` and `decays` (S,) are those of the groups.
     """
 
     def __init__(self, groups: ParameterGroups, clipping: Clipping, device: torch.device) -> None:
@@ -32,34 +33,46 @@ class DeviceGroups:
         momenta = groups.statistics[each[moving]]
         self._others, self._moving = (_on(device, rows) for rows in (others, moving))
         self._momenta = _on(device, momenta)
-        first = groups.rates[ordinary][:1].sum()
-        self.rates = np.where(ordinary, groups.rates, first).astype(np.float64)
-        self.decays = np.where(ordinary, groups.decays, 0).astype(np.float64)
+        self.rates = groups.rates.astype(np.float64)
+        self.decays = groups.decays.astype(np.float64)
         self._decays = self.spread(self.decays)
 
-    def begin(self, parameters: torch.Tensor, gradient: torch.Tensor) -> None:
-        """Move the running statistics, and leave a gradient (n,) that is clipped, and 0 for them.
+    @contextmanager
+    def stepping(
+        self, parameters: torch.Tensor, gradient: torch.Tensor, *states: torch.Tensor
+    ) -> Iterator[None]:
+        """Clip the gradient (n,), which is overwritten, for the update of the body.
 
-        With a gradient and a decay of 0, and state that began with 0, an update leaves a value as
-        it is.
+        Running statistics move as they do, whatever the body does to them, their gradient and their
+        part of the states (n,) or (k, n).
         """
+        if not len(self._others):
+            self._clip(gradient)
+            yield
+            return
         if len(self._moving):
             moved = parameters[self._moving] - self._momenta * gradient[self._moving]
             parameters[self._moving] = moved
-        if len(self._others):
-            gradient.index_fill_(0, self._others, 0)
+        kept = [vector[..., self._others] for vector in (parameters, *states)]
+        gradient.index_fill_(0, self._others, 0)
+        self._clip(gradient)
+        yield
+        for vector, values in zip((parameters, *states), kept, strict=True):
+            vector[..., self._others] = values
+
+    def _clip(self, gradient: torch.Tensor) -> None:
         bound, norm = self._clipping.value, self._clipping.norm
         if bound != np.inf:
             gradient.clamp_(-bound, bound)
         if norm != np.inf:
-            length = torch.sqrt(self.squared_norms(gradient).sum())
+            length = torch.linalg.vector_norm(gradient, dtype=torch.float64)
             factor = (norm / length).float()
             gradient *= torch.where(length > norm, factor, torch.ones_like(factor))
 
     def squared_norms(self, vector: torch.Tensor) -> torch.Tensor:
         """The sum of squares of each group of `vector` (n,), added in double, (S,)."""
         squares = torch.square(vector.double())
-        return torch.segment_reduce(squares, "sum", lengths=self._lengths)
+        return torch.segment_reduce(squares, "sum", lengths=self._lengths, unsafe=True)
 
     def spread(self, numbers: npt.NDArray[np.float64]) -> Spread:
         """A number (S,) for each group, rounded once, as one for each value.

@@ -37,10 +37,10 @@ class LARSUpdate:
     ) -> None:
         """Move `parameters` and `velocity` (n,) float32; `gradient` is overwritten."""
         groups = self._groups
-        groups.begin(parameters, gradient)
-        w, g = (torch.sqrt(groups.squared_norms(each)) for each in (parameters, gradient))
-        ratio = self._trust * w / (g + self._decays * w)
-        ratio = torch.where(self._adapted & (w > 0) & (g > 0), ratio, torch.ones_like(ratio))
-        rate = groups.spread_there((learning_rate * (ratio * self._rates)).float())
-        step = groups.regularised(gradient, parameters, l1=False)
-        move(parameters, step, velocity, rate, self._momentum, nesterov=False)
+        with groups.stepping(parameters, gradient, velocity):
+            w, g = (torch.sqrt(groups.squared_norms(each)) for each in (parameters, gradient))
+            ratio = self._trust * w / (g + self._decays * w)
+            ratio = torch.where(self._adapted & (w > 0) & (g > 0), ratio, torch.ones_like(ratio))
+            rate = groups.spread_there((learning_rate * (ratio * self._rates)).float())
+            step = groups.regularised(gradient, parameters, l1=False)
+            move(parameters, step, velocity, rate, self._momentum, nesterov=False)

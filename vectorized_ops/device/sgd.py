@@ -29,16 +29,10 @@ class SGDUpdate:
     ) -> None:
         """Move `parameters` and `velocity` (n,) float32; `gradient` is overwritten."""
         groups = self._groups
-        groups.begin(parameters, gradient)
-        step = groups.regularised(gradient, parameters, self._l1)
-        move(
-            parameters,
-            step,
-            velocity,
-            groups.spread(learning_rate * groups.rates),
-            self._momentum,
-            self._nesterov,
-        )
+        rate = groups.spread(learning_rate * groups.rates)
+        with groups.stepping(parameters, gradient, velocity):
+            step = groups.regularised(gradient, parameters, self._l1)
+            move(parameters, step, velocity, rate, self._momentum, self._nesterov)
 
 
 def move(

@@ -63,6 +63,7 @@ class TorchBackend(Backend):
         if self._device.type == "cuda":
             torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
             torch.backends.cudnn.allow_tf32 = precision == "tf32"
+            torch.backends.cudnn.benchmark = True  # a worker's batches have few sizes
         self._tensors = ViewCache(self._views)
         self._batches = PageLocked(self._device, _MOST_BATCHES)
         size = network.packed_size

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
+from knltrain.backends.torch.devices import failures_told
 from knltrain.backends.torch.mirrors import Mirrors
 from knltrain.optimizers.adamw import MomentsUpdate
 from knltrain.optimizers.adaptive import AdaptiveKernels, AdaptiveUpdate
@@ -123,12 +124,15 @@ class DeviceOptimizer(Optimizer):
 
     @property
     def state(self) -> dict[str, StateArray]:
-        """That of the optimizer, which may be written until the next step."""
-        mirrors, states = self._kernels.mirrors, self._kernels.states
-        mirrors.to_host(*states)
-        mirrors.changed(*states)
+        """That of the optimizer, brought to the host."""
+        self._kernels.mirrors.to_host(*self._kernels.states)
         return self._optimizer.state
+
+    def state_written(self) -> None:
+        """Go on from what was written into `state`."""
+        self._kernels.mirrors.changed(*self._kernels.states)
 
     def step(self, parameters: FloatArray, gradient: FloatArray, learning_rate: float) -> None:
         """Update the device's copy of `parameters`; that of `gradient` is overwritten."""
-        self._optimizer.step(parameters, gradient, learning_rate)
+        with failures_told(self._kernels.mirrors.device):
+            self._optimizer.step(parameters, gradient, learning_rate)

@@ -69,7 +69,7 @@ def described(device: torch.device) -> dict[str, object]:
 
 
 @contextmanager
-def failures_told(device: torch.device, images: int) -> Iterator[None]:
+def failures_told(device: torch.device, images: int | None = None) -> Iterator[None]:
     """Turn what a device fails with into a DeviceError that says what to do.
 
     After any other error than a lack of memory a device's process cannot use it again: CUDA's
@@ -78,9 +78,10 @@ def failures_told(device: torch.device, images: int) -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError as error:
+        batch = "" if images is None else f" with a batch of {images} images"
         raise DeviceError(
-            f"{device}: out of memory with a batch of {images} images{_memory(device)}; lower "
-            f"train.batch, or set train.iter_size ({_first_line(error)})"
+            f"{device}: out of memory{batch}{_memory(device)}; lower train.batch, or set "
+            f"train.iter_size ({_first_line(error)})"
         ) from error
     except _ACCELERATOR_ERRORS as error:
         raise DeviceError(

@@ -11,10 +11,9 @@ from typing import Final, Literal, final
 
 import torch
 
-from knltrain.backends.cpu.backend import ViewCache
+from knltrain.backends.torch.devices import failures_told
 from knltrain.backends.torch.page_locked import PageLocked
-from knltrain.vectors import FloatArray
-from knltrain.vectors.space import VectorSpace
+from knltrain.vectors import FloatArray, VectorSpace
 
 HOST: Final = torch.device("cpu")
 _FLOAT_BYTES = 4
@@ -36,14 +35,15 @@ class Mirrors(VectorSpace):
     On the host a tensor is the array's own memory, and nothing is copied. With ``are_apart`` even
     the host has copies, as a device has: for tests.
 
-    Of arrays that are not followed, the host's values are the newest between two calls.
+    Of arrays that are not followed, the host's values are the newest between two calls. All arrays
+    keep their copies until `close`: views on these must not outlive them.
     """
 
     def __init__(self, device: torch.device = HOST, are_apart: bool = False) -> None:
         self.device = device
         self._are_apart = are_apart or device.type != "cpu"
-        self._pairs = ViewCache(self._pair)
-        self._followed: dict[int, _Pair] = {}
+        self._pairs: dict[int, _Pair] = {}
+        self._followed: set[int] = set()
         self._locked = PageLocked(device, MOST_LOCKED)
 
     def follow(self, *vectors: FloatArray) -> None:
@@ -51,25 +51,32 @@ class Mirrors(VectorSpace):
         for vector in vectors:
             if self._are_apart and vector.ctypes.data not in self._followed:
                 self._locked.lock(vector)
-                self._followed[vector.ctypes.data] = self._pairs.of(vector)
+                self._followed.add(vector.ctypes.data)
 
     def to_host(self, *vectors: FloatArray) -> None:
         """Bring the newest values into these arrays; returns once they are there."""
-        for pair in self._followed_of(vectors):
-            if pair.newest == "there":
-                pair.host.copy_(pair.there)
-                pair.newest = "both"
+        with failures_told(self.device):
+            for pair in self._followed_of(vectors):
+                if pair.newest == "there":
+                    pair.host.copy_(pair.there)
+                    pair.newest = "both"
 
     def changed(self, *vectors: FloatArray) -> None:
         """Take the arrays' values on the host as the newest."""
         for pair in self._followed_of(vectors):
             pair.newest = "host"
 
+    def send(self, *vectors: FloatArray) -> None:
+        """Let the device have the newest values of followed arrays."""
+        for vector in vectors:
+            if vector.ctypes.data in self._followed:
+                self.load(vector)
+
     def load(self, vector: FloatArray) -> None:
-        """Let the device have the newest values; work that is begun after this sees them."""
+        """Let the device have the newest values; the array may be written afterwards."""
         pair = self._pair_of(vector)
         if self._are_apart and pair.newest == "host":
-            pair.there.copy_(pair.host, non_blocking=True)
+            pair.there.copy_(pair.host)
             if vector.ctypes.data in self._followed:
                 pair.newest = "both"
 
@@ -85,8 +92,11 @@ class Mirrors(VectorSpace):
 
     def load_into(self, place: torch.Tensor, vector: FloatArray) -> None:
         """Copy the newest values into a tensor on the device."""
-        pair = self._pair_of(vector)
-        place.copy_(pair.host if pair.newest == "host" else pair.there, non_blocking=True)
+        if vector.ctypes.data in self._followed:
+            self.load(vector)
+            place.copy_(self.packed(vector))
+        else:
+            place.copy_(torch.from_numpy(vector))
 
     def store_from(self, place: torch.Tensor, vector: FloatArray) -> None:
         """Take the values of a tensor on the device as the newest."""
@@ -116,12 +126,12 @@ class Mirrors(VectorSpace):
         self._followed.clear()
 
     def _followed_of(self, vectors: tuple[FloatArray, ...]) -> list[_Pair]:
-        found = (self._followed.get(vector.ctypes.data) for vector in vectors)
-        return [pair for pair in found if pair is not None]
+        return [self._pair_of(each) for each in vectors if each.ctypes.data in self._followed]
 
     def _pair_of(self, vector: FloatArray) -> _Pair:
-        return self._followed.get(vector.ctypes.data) or self._pairs.of(vector)
-
-    def _pair(self, vector: FloatArray) -> _Pair:
-        host = torch.from_numpy(vector)
-        return _Pair(host, torch.zeros_like(host, device=self.device) if self._are_apart else host)
+        found = self._pairs.get(vector.ctypes.data)
+        if found is None or found.host.shape != vector.shape:
+            host = torch.from_numpy(vector)
+            there = torch.zeros_like(host, device=self.device) if self._are_apart else host
+            found = self._pairs[vector.ctypes.data] = _Pair(host, there)
+        return found

@@ -16,6 +16,11 @@ import torch
 
 _PORTABLE: Final = 1
 """cudaHostRegisterPortable: for all contexts of the process."""
+_LOCKED_BEFORE: Final = 712
+"""cudaErrorHostMemoryAlreadyRegistered."""
+
+LEAST_BYTES = 1 << 16
+"""Smaller arrays share their pages with others, and take no time."""
 
 
 @final
@@ -31,23 +36,26 @@ class PageLocked:
         if driver is None and device.type == "cuda":
             driver = torch.cuda.cudart()  # type: ignore[no-untyped-call]
         self._driver, self._device, self._most = driver, device, most
-        self._locked: dict[int, npt.NDArray[Any]] = {}
+        self._locked: dict[tuple[int, int], npt.NDArray[Any]] = {}
         self._refused = False
 
     def lock(self, array: npt.NDArray[np.generic]) -> None:
-        """Lock an array's memory, unless it is locked or empty."""
-        address = array.ctypes.data
-        if self._driver is None or self._refused or not array.nbytes or address in self._locked:
+        """Lock an array's memory, unless it is locked or small."""
+        place = array.ctypes.data, array.nbytes
+        is_small = array.nbytes < LEAST_BYTES
+        if self._driver is None or self._refused or is_small or place in self._locked:
             return
         if len(self._locked) == self._most:
             self._unlock(next(iter(self._locked)))
-        code = int(self._driver.cudaHostRegister(address, array.nbytes, _PORTABLE))
+        code = int(self._driver.cudaHostRegister(*place, _PORTABLE))
         if code == 0:
-            self._locked[address] = array
+            self._locked[place] = array
             return
-        self._refused = True
         with suppress(RuntimeError):  # CUDA tells the error once more, to whoever comes next.
             torch.zeros(1, dtype=torch.float32, device=self._device)
+        if code == _LOCKED_BEFORE:
+            return
+        self._refused = True
         print(
             f"{self._device}: {array.nbytes} bytes cannot be locked into memory (CUDA error {code};"
             " `ulimit -l` may be the reason): copies to and from it are slower",
@@ -56,9 +64,9 @@ class PageLocked:
 
     def close(self) -> None:
         """Unlock all."""
-        for address in list(self._locked):
-            self._unlock(address)
+        for place in list(self._locked):
+            self._unlock(place)
 
-    def _unlock(self, address: int) -> None:
-        self._driver.cudaHostUnregister(address)
-        del self._locked[address]
+    def _unlock(self, place: tuple[int, int]) -> None:
+        self._driver.cudaHostUnregister(place[0])
+        del self._locked[place]

@@ -37,10 +37,12 @@ def main(job: Path, threads: int, engine: str, device: str, precision: Precision
     arrays = np.load(job / "arrays.npz")
     network = network_named(description["network"])
     mirrors = Mirrors(device_named(device))
+    if mirrors.device.type != "cpu":
+        torch.accelerator.set_device_index(mirrors.device.index or 0)
     parameters, gradient = ParameterVector(network), ParameterVector(network)
     for name, view in parameters.views.items():
         view[...] = arrays[name]
-    batch = _batch(arrays["images_nhwc"], arrays["labels"], mirrors.device)
+    batch = Batch(arrays["images_nhwc"], arrays["labels"])
     graph = cuda_graphs(mirrors.device, "auto")
     backend = TorchBackend(
         network,
@@ -69,19 +71,16 @@ def main(job: Path, threads: int, engine: str, device: str, precision: Precision
         return loss
 
     first_loss = step()
+    kind = getattr(torch, mirrors.device.type)
+    if mirrors.device.type != "cpu":  # as `torch_peer` counts
+        torch.accelerator.synchronize()
+        kind.empty_cache()
+        kind.reset_peak_memory_stats()
     protocol.warm_up(step)
     ready = {"loss": first_loss, "version": f"knltrain {__version__}"}
-    if mirrors.device.type == "cuda":
-        ready["device_bytes"] = torch.cuda.max_memory_allocated(mirrors.device)
+    if mirrors.device.type != "cpu":
+        ready["device_bytes"] = kind.max_memory_reserved()
     protocol.serve(ready, lambda seconds: protocol.steps_within(seconds, step))
-
-
-def _batch(images: np.ndarray, labels: np.ndarray, device: torch.device) -> Batch:
-    """The batch, in page-locked memory where a device copies it."""
-    if device.type == "cpu":
-        return Batch(images, labels)
-    locked = (torch.from_numpy(each).pin_memory() for each in (images, labels))
-    return Batch(*(each.numpy() for each in locked))
 
 
 if __name__ == "__main__":

@@ -51,10 +51,11 @@ def main(threads: int) -> None:
 def on_device(device: torch.device, precision: str) -> None:
     """Measure a device on request."""
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    if device.type != "cpu":
+        torch.accelerator.set_device_index(device.index or 0)
     kind = torch.bfloat16 if precision == "bfloat16" else torch.float32
-    left, right = (
-        torch.ones(DEVICE_SIDE, DEVICE_SIDE, dtype=kind, device=device) for _ in range(2)
-    )
+    side = DEVICE_SIDE, DEVICE_SIDE  # of random numbers: others take less power, at a higher clock
+    left, right = (torch.randn(side, dtype=kind, device=device) for _ in range(2))
     product = torch.empty_like(left)
     source = torch.ones(DEVICE_COPIED_BYTES // 4, dtype=torch.float32, device=device)
     target = source.clone()

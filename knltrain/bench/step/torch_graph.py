@@ -43,9 +43,14 @@ _OWN = _own_modules()
 class Graph(nn.Module):
     """The network in eager mode; forward takes images (N,C,H,W), returns all outputs' logits."""
 
+    weights: torch.Tensor
+    """Of the outputs' losses."""
+
     def __init__(self, network: Description) -> None:
         super().__init__()
         self.layers, self.outputs = network["layers"], network["outputs"]
+        weights = [output["weight"] for output in self.outputs]
+        self.register_buffer("weights", torch.tensor(weights, dtype=torch.float32, device="cpu"))
         overwritten = _overwritten(network)
         self.modules_in_order = nn.ModuleList(
             module_of(layer, layer["name"] in overwritten) for layer in self.layers
@@ -61,8 +66,7 @@ class Graph(nn.Module):
     def loss(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return the weighted sum of the outputs' mean cross-entropies."""
         losses = [functional.cross_entropy(logits, labels) for logits in self(images)]
-        weights = [output["weight"] for output in self.outputs]
-        return torch.stack(losses) @ torch.tensor(weights, dtype=torch.float32, device="cpu")
+        return torch.stack(losses) @ self.weights
 
     @torch.no_grad()
     def load(self, parameters: list[Description], arrays: Mapping[str, Any]) -> None:

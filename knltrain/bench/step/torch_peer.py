@@ -110,6 +110,8 @@ def main(
 ) -> None:
     """Train on the job's batch in one of the WAYS."""
     torch.set_num_threads(threads)
+    if device != "cpu":
+        torch.accelerator.set_device_index(torch.device(device).index or 0)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
     torch.backends.cudnn.benchmark = True
     description = json.loads((job / "job.json").read_text(encoding="utf-8"))
@@ -141,8 +143,9 @@ def main(
         run()
         batch.wait_for_the_step_before()
 
+    batch.forget_peak()
     protocol.warm_up(step)
-    ready = {"loss": first_loss, "version": version, **_device_bytes(batch.device)}
+    ready = {"loss": first_loss, "version": version, **batch.peak()}
     protocol.serve(ready, lambda seconds: protocol.steps_within(seconds, step))
 
 
@@ -150,15 +153,14 @@ class _Batch:
     """Images and labels where they are computed with."""
 
     def __init__(self, images: torch.Tensor, labels: torch.Tensor, device: torch.device) -> None:
-        self.device = device
+        self.device, self._kind = device, getattr(torch, device.type)
         self.images, self.labels = images, labels
         self._here: tuple[torch.Tensor, ...] = ()
         if device.type == "cpu":
             return
         self._here = images.pin_memory(), labels.pin_memory()
         self.images, self.labels = (torch.empty_like(each, device=device) for each in self._here)
-        events = getattr(torch, device.type).Event
-        self._ends = [events(), events()]
+        self._ends = [self._kind.Event(), self._kind.Event()]
 
     def send(self) -> None:
         """Copy the batch to a device."""
@@ -171,6 +173,17 @@ class _Batch:
             self._ends.reverse()
             self._ends[0].record()
             self._ends[1].synchronize()
+
+    def forget_peak(self) -> None:
+        """Count the memory of a device from here on: a library tries algorithms in a first step."""
+        if self._here:
+            torch.accelerator.synchronize()
+            self._kind.empty_cache()
+            self._kind.reset_peak_memory_stats()
+
+    def peak(self) -> dict[str, int]:
+        """The most memory of a device that PyTorch has had since, graphs' own included."""
+        return {"device_bytes": self._kind.max_memory_reserved()} if self._here else {}
 
 
 def _recorded(compute: Callable[[], torch.Tensor]) -> Callable[[], object]:
@@ -185,12 +198,6 @@ def _recorded(compute: Callable[[], torch.Tensor]) -> Callable[[], object]:
     with torch.cuda.graph(graph):
         compute()
     return graph.replay
-
-
-def _device_bytes(device: torch.device) -> dict[str, int]:
-    """The most memory of a device that tensors have had."""
-    tell = getattr(getattr(torch, device.type), "max_memory_allocated", None)
-    return {} if device.type == "cpu" or tell is None else {"device_bytes": tell(device)}
 
 
 def _sgd(network: Graph, fused: bool) -> torch.optim.Optimizer:

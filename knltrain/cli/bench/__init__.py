@@ -15,6 +15,7 @@ _NAMES = (
     "nodes",
     "one-sided",
     "ddp",
+    "elastic",
     "data",
     "balance",
 )

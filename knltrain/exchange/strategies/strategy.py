@@ -15,8 +15,7 @@ import numpy as np
 from knltrain.exchange.strategies.method import Method, StrategyTraits
 from knltrain.exchange.transports.team import Team
 from knltrain.exchange.transports.transport import Transport
-from knltrain.vectors import FloatArray, aligned_zeros
-from knltrain.vectors.space import HOST, VectorSpace
+from knltrain.vectors import HOST, FloatArray, VectorSpace, aligned_zeros
 
 Moment: TypeAlias = Literal["begin", "gradient", "step"]
 """A moment of a step when a strategy may exchange: its call `step_begins` and so on."""

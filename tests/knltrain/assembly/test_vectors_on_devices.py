@@ -54,6 +54,8 @@ def same_bits(config, run, tmp_path, on_a_device):
 def test_every_method_has_the_bits_of_the_host(same_bits, method):
     period = "communication_period" in names.METHODS[method].exchange
     changes = {"exchange__communication_period": 4} if period else {}
+    if method == "streaming_diloco":
+        changes |= {"exchange__fragments": 2, "exchange__delay_steps": 1}
     same_bits(exchange__method=method, optimizer__name="sgd", train__steps=6, **changes)
 
 
@@ -98,8 +100,8 @@ def test_steps_of_several_batches_have_the_bits_of_the_host(same_bits, method):
 @pytest.mark.parametrize(
     ("changes", "copies"),
     [
-        # After every fourth step the parameters come to the host; the next one sends them back.
-        ({"exchange__method": "local_sgd", "exchange__communication_period": 4}, "00110011"),
+        # After every fourth step the parameters come to the host, and go back.
+        ({"exchange__method": "local_sgd", "exchange__communication_period": 4}, "00200020"),
         ({"exchange__method": "none"}, "00000000"),
         # The gradient goes to the host in every step, and its sum comes back.
         ({"exchange__method": "sync_sgd"}, "22222222"),

@@ -49,7 +49,9 @@ def three_steps(
     frozen = np.repeat(groups.statistics == 0, np.diff(groups.bounds))
     gradients[1][frozen] = np.nan  # frozen values stay, whatever their gradient is
     update = there(DeviceGroups(groups, clipping, HOST))
-    found = [parameters, *(np.zeros(shape, np.float32) for shape in states)]
+    # A group may be frozen when its state is not zero, as behind weights of another run.
+    drawn = (np.square(rng.standard_normal(shape)).astype(np.float32) for shape in states)
+    found = [parameters, *drawn]
     tensors = [torch.from_numpy(each.copy()) for each in found]
     for step, (gradient, rate) in enumerate(zip(gradients, (0.1, 0.1, 0.03), strict=True), 1):
         numbers = (step, rate) if counts else (rate,)

@@ -28,19 +28,19 @@ def test_equal_numbers_are_one() -> None:
     assert spread.tolist() == [1, 1, 2, 2, 2]
 
 
-def test_statistics_have_no_decay_and_keep_no_rate_apart() -> None:
-    groups = on_host((2, 3.0, 0.1, ORDINARY), (3, 1.0, 0.1, 0.5))
-    assert groups.spread(groups.rates) == 3
-    assert groups.decays.tolist() == [np.float32(0.1), 0]
-
-
-def test_statistics_move_and_leave_no_gradient() -> None:
+def test_statistics_move_as_they_do_whatever_the_update_does() -> None:
     groups = on_host((1, 1.0, 0.1, 0.5), (1, 1.0, 0.1, 0.0), (2, 1.0, 0.0, ORDINARY))
     parameters = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float32, device=HOST)
     gradient = torch.tensor([4.0, math.inf, 5.0, 6.0], dtype=torch.float32, device=HOST)
-    groups.begin(parameters, gradient)
-    assert parameters.tolist() == [-1, 2, 3, 4]
-    assert gradient.tolist() == [0, 0, 5, 6]
+    states = torch.ones(2, 4, dtype=torch.float32, device=HOST), torch.ones_like(gradient)
+    with groups.stepping(parameters, gradient, *states):
+        assert parameters.tolist() == [-1, 2, 3, 4]
+        assert gradient.tolist() == [0, 0, 5, 6]
+        for vector in (parameters, *states):
+            vector += math.inf
+            vector[..., 2:] = 7
+    assert parameters.tolist() == [-1, 2, 7, 7]
+    assert [each.tolist() for each in states] == [[[1, 1, 7, 7]] * 2, [1, 1, 7, 7]]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,8 @@ def test_statistics_move_and_leave_no_gradient() -> None:
 def test_a_gradient_is_brought_to_a_norm(gradient: list[float], clipped: list[float]) -> None:
     groups = on_host((2, 1.0, 0.0, ORDINARY), norm=1.0)
     found = torch.tensor(gradient, dtype=torch.float32, device=HOST)
-    groups.begin(torch.zeros_like(found), found)
+    with groups.stepping(torch.zeros_like(found), found):
+        pass
     assert_allclose(found.numpy(), np.array(clipped, np.float32), rtol=1e-6)
 
 

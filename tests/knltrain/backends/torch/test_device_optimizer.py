@@ -50,6 +50,7 @@ def test_the_state_is_brought_and_may_be_written(
     optimizer.step(parameters, filled(2), RATE)
     assert (optimizer.state["velocity"] == 0.5).all()
     optimizer.state["velocity"][:] = 4
+    optimizer.state_written()
     optimizer.step(parameters, filled(0), RATE)
     mirrors.to_host(parameters)
     assert (parameters == 0.5 - MOMENTUM * 4).all()

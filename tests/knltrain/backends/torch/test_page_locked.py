@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from knltrain.backends.torch.page_locked import PageLocked
+from knltrain.backends.torch.page_locked import LEAST_BYTES, PageLocked
 
 HOST = torch.device("cpu")
+FLOATS = LEAST_BYTES // 4
 
 
 class Driver:
@@ -17,11 +18,14 @@ class Driver:
     def __init__(self, limit: int = 1 << 20) -> None:
         self.limit = limit
         self.locked: dict[int, int] = {}
+        self.before: set[int] = set()
 
     def cudaHostRegister(self, address: int, size: int, flags: int) -> int:  # noqa: N802
         assert flags == 1
         assert size
         assert address not in self.locked
+        if address in self.before:
+            return 712
         if size > self.limit:
             return 2
         self.locked[address] = size
@@ -35,8 +39,8 @@ class Driver:
 def test_each_array_is_locked_once_until_the_end() -> None:
     driver = Driver()
     locked = PageLocked(HOST, 8, driver)
-    several = [np.zeros(size, np.float32) for size in (3, 5)]
-    for array in (*several, *several, np.zeros(0, np.float32)):
+    several = [np.zeros(size, np.float32) for size in (FLOATS, FLOATS + 5)]
+    for array in (*several, *several, np.zeros(FLOATS - 1, np.float32)):
         locked.lock(array)
     assert driver.locked == {array.ctypes.data: array.nbytes for array in several}
     locked.close()
@@ -47,22 +51,22 @@ def test_each_array_is_locked_once_until_the_end() -> None:
 def test_the_oldest_are_unlocked() -> None:
     driver = Driver()
     locked = PageLocked(HOST, 2, driver)
-    several = [np.zeros(4, np.float32) for _ in range(3)]
+    several = [np.zeros(FLOATS, np.float32) for _ in range(3)]
     for array in several:
         locked.lock(array)
     assert set(driver.locked) == {array.ctypes.data for array in several[1:]}
 
 
 def test_a_refusal_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    driver = Driver(limit=64)
+    driver = Driver(limit=LEAST_BYTES)
     locked = PageLocked(HOST, 8, driver)
-    small, large = (np.zeros(size, np.float32) for size in (4, 100))
+    small, large = (np.zeros(size, np.float32) for size in (FLOATS, FLOATS + 1))
     locked.lock(small)
     for _ in range(2):
         locked.lock(large)
     told = capsys.readouterr().err.splitlines()
     assert told == [
-        "cpu: 400 bytes cannot be locked into memory (CUDA error 2; `ulimit -l` may be the "
+        "cpu: 65540 bytes cannot be locked into memory (CUDA error 2; `ulimit -l` may be the "
         "reason): copies to and from it are slower"
     ]
     locked.close()
@@ -71,5 +75,18 @@ def test_a_refusal_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_without_a_gpu_nothing_is_locked() -> None:
     locked = PageLocked(HOST, 8)
-    locked.lock(np.zeros(4, np.float32))
+    locked.lock(np.zeros(FLOATS, np.float32))
     locked.close()
+
+
+def test_what_another_has_locked_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    driver = Driver()
+    locked = PageLocked(HOST, 8, driver)
+    theirs, own = (np.zeros(FLOATS, np.float32) for _ in range(2))
+    driver.before.add(theirs.ctypes.data)
+    for array in (theirs, own):
+        locked.lock(array)
+    assert set(driver.locked) == {own.ctypes.data}
+    assert not capsys.readouterr().err
+    locked.close()
+    assert not driver.locked

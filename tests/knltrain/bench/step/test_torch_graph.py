@@ -158,3 +158,11 @@ def test_modules_are_ordinary_ones():
     }
     assert {"Conv2d", "BatchNorm2d", "LocalResponseNorm", "Linear", "Dropout"} <= kinds
     assert {"MaxPool2d", "AvgPool2d", "AdaptiveAvgPool2d", "ReLU", "LeakyReLU"} <= kinds
+
+
+def test_all_of_it_moves_to_a_device():
+    graph = Graph(_as_read_by_a_peer(NETWORK)).to("meta")
+    images = torch.empty(5, 2, 9, 8, dtype=torch.float32, device="meta")
+    loss = graph.loss(images, torch.empty(5, dtype=torch.int64, device="meta"))
+    assert loss.device.type == "meta"
+    loss.backward()

@@ -6,14 +6,13 @@ from inspect import isabstract
 
 import numpy as np
 
-from knltrain.vectors import aligned_zeros
-from knltrain.vectors.space import HOST, HostSpace, VectorSpace
+from knltrain.vectors import HOST, HostSpace, VectorSpace, aligned_zeros
 
 
 def test_on_the_host_nothing_moves() -> None:
     vector = aligned_zeros(5)
     vector[:] = np.arange(5)
-    for act in (HOST.follow, HOST.to_host, HOST.changed):
+    for act in (HOST.follow, HOST.to_host, HOST.changed, HOST.send):
         act(vector, vector)
         act()
     assert vector.tolist() == [0, 1, 2, 3, 4]

@@ -1,4 +1,4 @@
-"""Where a worker's vectors are computed with: in the host's memory, or on a device.
+"""Packed float32 vectors of parameters and gradients, and where they are computed with.
 
 Everywhere a vector is named by its array on the host. A device has a copy of it. Of the two one may
 be newer than the other, as nothing is copied before it is needed.
@@ -9,7 +9,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Final, final
 
+from vectorized_ops import layout
 from vectorized_ops.layout import FloatArray
+
+__all__ = ["HOST", "FloatArray", "HostSpace", "VectorSpace", "aligned_zeros"]
+
+
+def aligned_zeros(size: int) -> FloatArray:
+    """Zeros float32 (size,) that start on a 64-byte boundary, touched by the calling thread."""
+    vector: FloatArray = layout.aligned_zeros((size,))
+    vector.fill(0)  # The kernel gives memory from where it is first written.
+    return vector
 
 
 class VectorSpace(ABC):
@@ -28,6 +38,10 @@ class VectorSpace(ABC):
         """Bring the newest values into these arrays."""
 
     @abstractmethod
+    def send(self, *vectors: FloatArray) -> None:
+        """Let the device have the newest values now, rather than when it needs them."""
+
+    @abstractmethod
     def changed(self, *vectors: FloatArray) -> None:
         """Take the arrays' values on the host as the newest."""
 
@@ -40,6 +54,9 @@ class HostSpace(VectorSpace):
         """Do nothing."""
 
     def to_host(self, *vectors: FloatArray) -> None:
+        """Do nothing."""
+
+    def send(self, *vectors: FloatArray) -> None:
         """Do nothing."""
 
     def changed(self, *vectors: FloatArray) -> None:

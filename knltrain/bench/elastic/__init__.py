@@ -1,0 +1,1 @@
+"""What `knltrain.elastic` costs a loop of PyTorch."""
