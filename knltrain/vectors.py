@@ -7,6 +7,7 @@ be newer than the other, as nothing is copied before it is needed.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final, final
 
 from vectorized_ops import layout
@@ -42,6 +43,13 @@ class VectorSpace(ABC):
         """Let the device have the newest values now, rather than when it needs them."""
 
     @abstractmethod
+    def beside(self) -> AbstractContextManager[None]:
+        """Let a thread copy in the body, beside what the device computes after this call.
+
+        What it computes before is seen. To be called by the thread that computes.
+        """
+
+    @abstractmethod
     def changed(self, *vectors: FloatArray) -> None:
         """Take the arrays' values on the host as the newest."""
 
@@ -58,6 +66,10 @@ class HostSpace(VectorSpace):
 
     def send(self, *vectors: FloatArray) -> None:
         """Do nothing."""
+
+    def beside(self) -> AbstractContextManager[None]:
+        """Do nothing."""
+        return nullcontext()
 
     def changed(self, *vectors: FloatArray) -> None:
         """Do nothing."""

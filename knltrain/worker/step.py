@@ -221,7 +221,7 @@ def _while_touched(part: Strategy, touched: Touched) -> Iterator[None]:
     space.changed(*touched.written)
     space.send(*touched.written)
     for old, new in zip(before, (part.parameters, part.gradient), strict=True):
-        if new.ctypes.data != old.ctypes.data:
+        if touched.new and new.ctypes.data != old.ctypes.data:
             space.follow(new)
             space.changed(new)
             space.send(new)

@@ -15,6 +15,8 @@ def test_on_the_host_nothing_moves() -> None:
     for act in (HOST.follow, HOST.to_host, HOST.changed, HOST.send):
         act(vector, vector)
         act()
+    with HOST.beside():
+        assert vector[1] == 1
     assert vector.tolist() == [0, 1, 2, 3, 4]
 
 

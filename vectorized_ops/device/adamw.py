@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import final
 
 import numpy as np
@@ -35,10 +36,21 @@ class AdamWUpdate:
         decay = groups.spread(rates * groups.decays)
         root = float(np.float32(1 / math.sqrt(1 - self._beta2**step)))
         with groups.stepping(parameters, gradient, first, second):
+            if groups.launch is not None:
+                shares = shares_of(self._beta1, self._beta2)
+                vectors = parameters, gradient, first, second
+                groups.launch("adamw", vectors, size, decay, *shares, root, self._epsilon)
+                return
             keep(first, self._beta1, gradient)
             keep(second, self._beta2, gradient * gradient)
             divisor = torch.sqrt(second) * root + float(np.float32(self._epsilon))
             parameters -= size * first / divisor + decay * parameters
+
+
+def shares_of(*averages: float) -> Iterator[float]:
+    """The share that each average keeps, and the one that it takes, rounded."""
+    for share in averages:
+        yield from (float(np.float32(share)), float(np.float32(1 - share)))
 
 
 def keep(average: torch.Tensor, share: float, values: torch.Tensor) -> None:

@@ -15,7 +15,7 @@ from typing import final
 import numpy as np
 import torch
 
-from vectorized_ops.device.adamw import keep
+from vectorized_ops.device.adamw import keep, shares_of
 from vectorized_ops.device.groups import DeviceGroups, Spread
 
 
@@ -36,11 +36,20 @@ class _Update(ABC):
         groups = self.groups
         rate = groups.spread(self._corrected(learning_rate, step) * groups.rates)
         with groups.stepping(parameters, gradient, state):
+            if groups.launch is not None:
+                kernel, numbers = self._fused()
+                vectors, decays = (parameters, gradient, *state), groups.spread_decays
+                groups.launch(kernel, vectors, rate, decays, *numbers, l1=self.l1)
+                return
             g = groups.regularised(gradient, parameters, self.l1)
             parameters -= self._step(g, state, rate)
 
     def _corrected(self, learning_rate: float, _step: int) -> float:
         return learning_rate
+
+    @abstractmethod
+    def _fused(self) -> tuple[str, tuple[float, ...]]:
+        """The kernel of `vectorized_ops.device.fused`, and its numbers."""
 
     @abstractmethod
     def _step(self, g: torch.Tensor, state: torch.Tensor, rate: Spread) -> torch.Tensor:
@@ -53,6 +62,9 @@ class AdaGradUpdate(_Update):
     """The state is the sum of squares."""
 
     epsilon: float
+
+    def _fused(self) -> tuple[str, tuple[float, ...]]:
+        return "squares", (1.0, 1.0, self.epsilon)
 
     def _step(self, g: torch.Tensor, state: torch.Tensor, rate: Spread) -> torch.Tensor:
         (h,) = state
@@ -68,6 +80,9 @@ class RMSPropUpdate(_Update):
     rho: float
     epsilon: float
 
+    def _fused(self) -> tuple[str, tuple[float, ...]]:
+        return "squares", (*shares_of(self.rho), self.epsilon)
+
     def _step(self, g: torch.Tensor, state: torch.Tensor, rate: Spread) -> torch.Tensor:
         (h,) = state
         keep(h, self.rho, g * g)
@@ -81,6 +96,9 @@ class AdaDeltaUpdate(_Update):
 
     rho: float
     epsilon: float
+
+    def _fused(self) -> tuple[str, tuple[float, ...]]:
+        return "adadelta", (*shares_of(self.rho), self.epsilon)
 
     def _step(self, g: torch.Tensor, state: torch.Tensor, rate: Spread) -> torch.Tensor:
         h, moved = state
@@ -99,6 +117,9 @@ class AdamUpdate(_Update):
     beta1: float
     beta2: float
     epsilon: float
+
+    def _fused(self) -> tuple[str, tuple[float, ...]]:
+        return "adam", (*shares_of(self.beta1, self.beta2), self.epsilon)
 
     def _corrected(self, learning_rate: float, step: int) -> float:
         return float(learning_rate * math.sqrt(1 - self.beta2**step) / (1 - self.beta1**step))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TypeAlias, final
 
 import numpy as np
@@ -20,11 +21,13 @@ Spread: TypeAlias = float | torch.Tensor
 class DeviceGroups:
     """The groups of a packed vector, with what an update needs of them on `device`.
 
-    `rates` and `decays` (S,) are those of the groups.
+    `rates` and `decays` (S,) are those of the groups. `launch` runs fused kernels, where there are
+    any; without them updates are PyTorch's operations.
     """
 
     def __init__(self, groups: ParameterGroups, clipping: Clipping, device: torch.device) -> None:
         self.device, self.size, self._clipping = device, groups.size, clipping
+        self.launch = fused_kernels(device)
         ordinary, lengths = groups.ordinary, np.diff(groups.bounds)
         self._lengths = torch.from_numpy(lengths).to(device)
         each = np.repeat(np.arange(len(lengths)), lengths)
@@ -35,7 +38,7 @@ class DeviceGroups:
         self._momenta = _on(device, momenta)
         self.rates = groups.rates.astype(np.float64)
         self.decays = groups.decays.astype(np.float64)
-        self._decays = self.spread(self.decays)
+        self.spread_decays = self.spread(self.decays)
 
     @contextmanager
     def stepping(
@@ -93,7 +96,16 @@ class DeviceGroups:
     ) -> torch.Tensor:
         """Return g + decay*w, or g + decay*sign(w) with `l1`, in new memory."""
         term = torch.sign(parameters) if l1 else parameters
-        return gradient + self._decays * term
+        return gradient + self.spread_decays * term
+
+
+def fused_kernels(device: torch.device) -> Callable[..., None] | None:
+    """What launches the kernels of `vectorized_ops.device.fused`; None without Triton."""
+    if device.type not in ("cuda", "xpu") or find_spec("triton") is None:
+        return None
+    from vectorized_ops.device.fused import launch
+
+    return launch
 
 
 def _on(device: torch.device, values: npt.NDArray[np.generic]) -> torch.Tensor:

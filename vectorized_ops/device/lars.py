@@ -42,5 +42,4 @@ class LARSUpdate:
             ratio = self._trust * w / (g + self._decays * w)
             ratio = torch.where(self._adapted & (w > 0) & (g > 0), ratio, torch.ones_like(ratio))
             rate = groups.spread_there((learning_rate * (ratio * self._rates)).float())
-            step = groups.regularised(gradient, parameters, l1=False)
-            move(parameters, step, velocity, rate, self._momentum, nesterov=False)
+            move(groups, parameters, gradient, velocity, rate, self._momentum, nesterov=False)

@@ -31,30 +31,42 @@ class SGDUpdate:
         groups = self._groups
         rate = groups.spread(learning_rate * groups.rates)
         with groups.stepping(parameters, gradient, velocity):
-            step = groups.regularised(gradient, parameters, self._l1)
-            move(parameters, step, velocity, rate, self._momentum, self._nesterov)
+            move(
+                groups,
+                parameters,
+                gradient,
+                velocity,
+                rate,
+                self._momentum,
+                self._nesterov,
+                self._l1,
+            )
 
 
 def move(
+    groups: DeviceGroups,
     parameters: torch.Tensor,
     gradient: torch.Tensor,
     velocity: torch.Tensor,
     rate: Spread,
     momentum: float,
     nesterov: bool,
+    l1: bool = False,
 ) -> None:
-    """Take the step of a gradient that is regularised, and overwritten."""
+    """Take the step of a clipped gradient, with a learning rate for each value."""
+    more = float(np.float32(1) + np.float32(momentum))
+    if groups.launch is not None:
+        vectors = parameters, gradient, velocity
+        decays = groups.spread_decays
+        groups.launch("sgd", vectors, rate, decays, momentum, more, nesterov=nesterov, l1=l1)
+        return
+    gradient = groups.regularised(gradient, parameters, l1)
     gradient *= rate
     if nesterov:
         before = momentum * velocity
         velocity.copy_(before + gradient)
-        parameters -= _rounded(1 + _rounded(momentum)) * velocity - before
+        parameters -= more * velocity - before
     else:
         velocity *= momentum
         velocity += gradient
         parameters -= velocity
-
-
-def _rounded(value: float) -> float:
-    """The float32 next to a number."""
-    return float(np.float32(value))

@@ -6,8 +6,10 @@ needs it, if the vector is followed; otherwise it is copied at once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Final, Literal, final
+from typing import Any, Final, Literal, final
 
 import torch
 
@@ -45,6 +47,7 @@ class Mirrors(VectorSpace):
         self._pairs: dict[int, _Pair] = {}
         self._followed: set[int] = set()
         self._locked = PageLocked(device, MOST_LOCKED)
+        self._side: Any = None
 
     def follow(self, *vectors: FloatArray) -> None:
         """From here on the newest values of these arrays may be on the device alone."""
@@ -71,6 +74,23 @@ class Mirrors(VectorSpace):
         for vector in vectors:
             if vector.ctypes.data in self._followed:
                 self.load(vector)
+
+    def beside(self) -> AbstractContextManager[None]:
+        """Let a thread copy in the body, beside what the device computes after this call."""
+        if self.device.type == "cpu":
+            return nullcontext()
+        kind = getattr(torch, self.device.type)
+        if self._side is None:
+            self._side = kind.Stream(self.device)
+        so_far = kind.Event()
+        so_far.record(kind.current_stream(self.device))
+        return self._on_side(kind, so_far)
+
+    @contextmanager
+    def _on_side(self, kind: Any, so_far: Any) -> Iterator[None]:
+        with kind.stream(self._side):
+            self._side.wait_event(so_far)
+            yield
 
     def load(self, vector: FloatArray) -> None:
         """Let the device have the newest values; the array may be written afterwards."""

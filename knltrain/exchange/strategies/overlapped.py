@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, final
 
@@ -73,18 +74,26 @@ class OverlappedStrategy(BackgroundStrategy):
                 "step, go on while its gradient is computed"
             )
 
-    def touched(self, moment: Moment, step: int) -> Touched:
-        """Return the local: read when a step begins, and written when its gradient is there."""
-        local = (self.transport.local,)
-        if moment == "step" or not self.method.due(step):
-            return UNTOUCHED
-        return Touched(read=local) if moment == "begin" else Touched(written=local)
+    def touched(self, moment: Moment, step: int) -> Touched:  # noqa: ARG002
+        """Return nothing: the thread lets the local come to the host, and sends what it made."""
+        return Touched(new=False)
 
     def step_begins(self, step: int) -> None:
         """Begin the exchange of this step if it is due."""
         if self.method.due(step):
             self._rule.prepare(step)
-            self._background.begin(lambda: self.transport.exchange_beside(self._rule))
+            beside = self.space.beside()
+            self._background.begin(lambda: self._exchange_in(beside))
+
+    def _exchange_in(self, beside: AbstractContextManager[None]) -> None:
+        """Exchange while a device computes with the local, which stays as it is meanwhile."""
+        space, spare = self.space, self.transport.spare
+        with beside:
+            space.to_host(self.transport.local)
+            self.transport.exchange_beside(self._rule)
+            space.follow(spare)
+            space.changed(spare)
+            space.send(spare)
 
     def gradient_ready(self, step: int) -> None:
         """Wait for the exchange, and switch to the locals that it has computed."""

@@ -22,10 +22,14 @@ Moment: TypeAlias = Literal["begin", "gradient", "step"]
 
 
 class Touched(NamedTuple):
-    """The vectors that a strategy reads on the host at a moment, and those that it writes."""
+    """The vectors that a strategy reads on the host at a moment, and those that it writes.
+
+    Arrays that take the place of others are `new` on the host, unless the strategy has sent them.
+    """
 
     read: tuple[FloatArray, ...] = ()
     written: tuple[FloatArray, ...] = ()
+    new: bool = True
 
 
 UNTOUCHED = Touched()
@@ -98,7 +102,7 @@ class Strategy(StrategyTraits, ABC):
     def touched(self, moment: Moment, step: int) -> Touched:  # noqa: ARG002
         """What the call of this moment touches of `parameters` and `gradient`.
 
-        Also what is written until the next call. Arrays that take their place need no mention.
+        Also what is written until the next call.
         """
         both = self.parameters, self.gradient
         return Touched(both, both)

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from knltrain.assembly import names, worker
+from knltrain.backends.torch.devices import device_or_host
 from knltrain.backends.torch.mirrors import HOST, Mirrors
 from knltrain.worker.observer import Observer
 from tests.knltrain.assembly.test_worker import EACH_KIND, OF_ONE, StopsAfter, by
@@ -127,3 +128,18 @@ def test_only_what_is_exchanged_is_copied(
         monkeypatch.setattr(torch.Tensor, "copy_", counting)
         built.run()
     assert "".join(map(str, np.diff(counts)[:8])) == copies
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(
+    device_or_host("auto") == "cpu", reason="PyTorch finds no device beside the host: no GPU here"
+)
+@pytest.mark.parametrize("method", sorted(EACH_KIND))
+def test_a_device_trains_as_the_host_does(config, run, tmp_path, method):
+    ends = []
+    for device in ("cpu", "auto"):
+        (tmp_path / device).mkdir()
+        chosen = config(exchange__method=method, train__steps=6, backend__device=device)
+        ends.append(run(chosen, tmp_path / device))
+    for here, there in zip(*ends, strict=True):
+        np.testing.assert_allclose(there, here, rtol=1e-3, atol=1e-3)

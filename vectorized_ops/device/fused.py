@@ -1,0 +1,163 @@
+"""Updates of packed vectors in one pass over memory: kernels in Triton.
+
+Each has the roundings of the definition beside it in PyTorch's operations: products and sums are
+not contracted, and quotients and roots are rounded to nearest. `TRITON_INTERPRET=1` runs them on
+the host. Gradients (n,) are clipped, and not regularised yet; rates and decays are one for all
+values, or one for each.
+"""
+
+# mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
+# mypy: disallow-untyped-decorators=False
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+from vectorized_ops.device.groups import Spread
+
+_BLOCK = 1024
+
+
+@triton.jit
+def _rows(block: tl.constexpr):
+    return tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
+
+
+@triton.jit
+def _of_each(several, one, rows, inside, are_several: tl.constexpr):
+    if are_several:
+        return tl.load(several + rows, mask=inside)
+    return one
+
+
+@triton.jit
+def _regularised(g, w, decay, l1: tl.constexpr):
+    if l1:
+        return g + decay * tl.where(w > 0, 1.0, tl.where(w < 0, -1.0, 0.0))
+    return g + decay * w
+
+
+@triton.jit
+def _sgd(
+    w_all, g_all, v_all, rates, decays, n, rate, decay, momentum, more,
+    nesterov: tl.constexpr, l1: tl.constexpr,
+    has_rates: tl.constexpr, has_decays: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    rows = _rows(block)
+    inside = rows < n
+    w, g = tl.load(w_all + rows, mask=inside), tl.load(g_all + rows, mask=inside)
+    decay = _of_each(decays, decay, rows, inside, has_decays)
+    rate = _of_each(rates, rate, rows, inside, has_rates)
+    before = momentum * tl.load(v_all + rows, mask=inside)
+    v = before + rate * _regularised(g, w, decay, l1)
+    tl.store(v_all + rows, v, mask=inside)
+    tl.store(w_all + rows, w - (more * v - before if nesterov else v), mask=inside)
+
+
+@triton.jit
+def _adamw(
+    w_all, g_all, m_all, v_all, sizes, decays, n, size, decay,
+    keep1, take1, keep2, take2, root, epsilon,
+    has_sizes: tl.constexpr, has_decays: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    rows = _rows(block)
+    inside = rows < n
+    w, g = tl.load(w_all + rows, mask=inside), tl.load(g_all + rows, mask=inside)
+    decay = _of_each(decays, decay, rows, inside, has_decays)
+    size = _of_each(sizes, size, rows, inside, has_sizes)
+    m = keep1 * tl.load(m_all + rows, mask=inside) + take1 * g
+    v = keep2 * tl.load(v_all + rows, mask=inside) + take2 * (g * g)
+    tl.store(m_all + rows, m, mask=inside)
+    tl.store(v_all + rows, v, mask=inside)
+    moved = tl.div_rn(size * m, tl.sqrt_rn(v) * root + epsilon) + decay * w
+    tl.store(w_all + rows, w - moved, mask=inside)
+
+
+@triton.jit
+def _adam(
+    w_all, g_all, m_all, v_all, rates, decays, n, rate, decay,
+    keep1, take1, keep2, take2, epsilon,
+    l1: tl.constexpr, has_rates: tl.constexpr, has_decays: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    rows = _rows(block)
+    inside = rows < n
+    w, g = tl.load(w_all + rows, mask=inside), tl.load(g_all + rows, mask=inside)
+    g = _regularised(g, w, _of_each(decays, decay, rows, inside, has_decays), l1)
+    rate = _of_each(rates, rate, rows, inside, has_rates)
+    m = keep1 * tl.load(m_all + rows, mask=inside) + take1 * g
+    v = keep2 * tl.load(v_all + rows, mask=inside) + take2 * (g * g)
+    tl.store(m_all + rows, m, mask=inside)
+    tl.store(v_all + rows, v, mask=inside)
+    tl.store(w_all + rows, w - tl.div_rn(rate * m, tl.sqrt_rn(v) + epsilon), mask=inside)
+
+
+@triton.jit
+def _squares(
+    w_all, g_all, h_all, rates, decays, n, rate, decay, keep, take, epsilon,
+    l1: tl.constexpr, has_rates: tl.constexpr, has_decays: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    rows = _rows(block)
+    inside = rows < n
+    w, g = tl.load(w_all + rows, mask=inside), tl.load(g_all + rows, mask=inside)
+    g = _regularised(g, w, _of_each(decays, decay, rows, inside, has_decays), l1)
+    rate = _of_each(rates, rate, rows, inside, has_rates)
+    h = keep * tl.load(h_all + rows, mask=inside) + take * (g * g)
+    tl.store(h_all + rows, h, mask=inside)
+    tl.store(w_all + rows, w - tl.div_rn(rate * g, tl.sqrt_rn(h) + epsilon), mask=inside)
+
+
+@triton.jit
+def _adadelta(
+    w_all, g_all, h_all, moved_all, rates, decays, n, rate, decay, keep, take, epsilon,
+    l1: tl.constexpr, has_rates: tl.constexpr, has_decays: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    rows = _rows(block)
+    inside = rows < n
+    w, g = tl.load(w_all + rows, mask=inside), tl.load(g_all + rows, mask=inside)
+    g = _regularised(g, w, _of_each(decays, decay, rows, inside, has_decays), l1)
+    rate = _of_each(rates, rate, rows, inside, has_rates)
+    moved = tl.load(moved_all + rows, mask=inside)
+    h = keep * tl.load(h_all + rows, mask=inside) + take * (g * g)
+    d = g * tl.sqrt_rn(tl.div_rn(moved + epsilon, h + epsilon))
+    tl.store(h_all + rows, h, mask=inside)
+    tl.store(moved_all + rows, keep * moved + take * (d * d), mask=inside)
+    tl.store(w_all + rows, w - rate * d, mask=inside)
+
+
+KERNELS: dict[str, Any] = {
+    "sgd": _sgd,
+    "adamw": _adamw,
+    "adam": _adam,
+    "squares": _squares,
+    "adadelta": _adadelta,
+}
+
+
+def launch(
+    name: str,
+    vectors: tuple[torch.Tensor, ...],
+    rate: Spread,
+    decay: Spread,
+    *numbers: float,
+    **chosen: bool,
+) -> None:
+    """Run a kernel on parameters, gradient and state, `vectors` (n,), with its `numbers`."""
+    several = [isinstance(each, torch.Tensor) for each in (rate, decay)]
+    pointers = [each if isinstance(each, torch.Tensor) else vectors[0] for each in (rate, decay)]
+    plain = [0.0 if isinstance(each, torch.Tensor) else each for each in (rate, decay)]
+    of_rates = "has_sizes" if name == "adamw" else "has_rates"
+    size = vectors[0].numel()
+    KERNELS[name][(triton.cdiv(size, _BLOCK),)](
+        *vectors,
+        *pointers,
+        size,
+        *plain,
+        *numbers,
+        **{of_rates: several[0], "has_decays": several[1], **chosen},
+        block=_BLOCK,
+        enable_fp_fusion=False,
+    )
