@@ -32,8 +32,9 @@ class AdamWUpdate:
         """Move `parameters` and the moments (n,) float32; `gradient` is overwritten."""
         groups = self._groups
         rates = learning_rate * groups.rates
-        size = groups.spread(rates / (1 - self._beta1**step))
-        decay = groups.spread(rates * groups.decays)
+        same = groups.same_rates
+        size = groups.spread(rates / (1 - self._beta1**step), same)
+        decay = groups.spread(rates * groups.decays, same and groups.same_decays)
         root = float(np.float32(1 / math.sqrt(1 - self._beta2**step)))
         with groups.stepping(parameters, gradient, first, second):
             if groups.launch is not None:

@@ -34,7 +34,7 @@ class _Update(ABC):
     ) -> None:
         """Move `parameters` (n,) and `state` (k, n)."""
         groups = self.groups
-        rate = groups.spread(self._corrected(learning_rate, step) * groups.rates)
+        rate = groups.rate(self._corrected(learning_rate, step))
         with groups.stepping(parameters, gradient, state):
             if groups.launch is not None:
                 kernel, numbers = self._fused()

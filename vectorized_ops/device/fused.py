@@ -29,16 +29,19 @@ def _rows(block: tl.constexpr):
 
 @triton.jit
 def _of_each(several, one, rows, inside, are_several: tl.constexpr):
+    # With `else`: Triton would compile what follows a `return`, too.
     if are_several:
         return tl.load(several + rows, mask=inside)
-    return one
+    else:  # noqa: RET505
+        return one
 
 
 @triton.jit
 def _regularised(g, w, decay, l1: tl.constexpr):
     if l1:
         return g + decay * tl.where(w > 0, 1.0, tl.where(w < 0, -1.0, 0.0))
-    return g + decay * w
+    else:  # noqa: RET505
+        return g + decay * w
 
 
 @triton.jit

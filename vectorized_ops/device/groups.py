@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -38,7 +40,12 @@ class DeviceGroups:
         self._momenta = _on(device, momenta)
         self.rates = groups.rates.astype(np.float64)
         self.decays = groups.decays.astype(np.float64)
-        self.spread_decays = self.spread(self.decays)
+        own = np.flatnonzero(ordinary)
+        self._first = int(own[0]) if own.size else 0
+        self.same_rates, self.same_decays = (
+            bool((each[own] == each[self._first]).all()) for each in (self.rates, self.decays)
+        )
+        self.spread_decays = self.spread(self.decays, self.same_decays)
 
     @contextmanager
     def stepping(
@@ -77,14 +84,18 @@ class DeviceGroups:
         squares = torch.square(vector.double())
         return torch.segment_reduce(squares, "sum", lengths=self._lengths, unsafe=True)
 
-    def spread(self, numbers: npt.NDArray[np.float64]) -> Spread:
-        """A number (S,) for each group, rounded once, as one for each value.
+    def rate(self, learning_rate: float) -> Spread:
+        """The learning rate of each value, rounded once; one for all where groups are alike."""
+        return self.spread(learning_rate * self.rates, self.same_rates)
 
-        One for all where they are equal.
+    def spread(self, numbers: npt.NDArray[np.float64], are_same: bool) -> Spread:
+        """A number (S,) for each group, rounded once, as one for each value, or one for all.
+
+        What it is does not depend on the numbers, so that kernels are compiled once.
         """
         rounded = numbers.astype(np.float32)
-        if (rounded == rounded[0]).all():
-            return float(rounded[0])
+        if are_same:
+            return float(rounded[self._first])
         return self.spread_there(_on(self.device, rounded))
 
     def spread_there(self, numbers: torch.Tensor) -> torch.Tensor:
@@ -99,12 +110,25 @@ class DeviceGroups:
         return gradient + self.spread_decays * term
 
 
+@functools.cache
 def fused_kernels(device: torch.device) -> Callable[..., None] | None:
-    """What launches the kernels of `vectorized_ops.device.fused`; None without Triton."""
+    """What launches the kernels of `vectorized_ops.device.fused`; None where Triton does not work.
+
+    It needs a C compiler, Python's headers, and a GPU that it knows. One launch tells.
+    """
     if device.type not in ("cuda", "xpu") or find_spec("triton") is None:
         return None
-    from vectorized_ops.device.fused import launch
+    try:
+        from vectorized_ops.device.fused import launch
 
+        vectors = (torch.zeros(1, dtype=torch.float32, device=device) for _ in range(3))
+        launch("sgd", tuple(vectors), 0.0, 0.0, 0.0, 0.0, nesterov=False, l1=False)
+    except Exception as error:  # noqa: BLE001  (compilers and drivers have errors of their own)
+        said = (str(error).splitlines() or [type(error).__name__])[0]
+        print(
+            f"{device}: Triton does not work here ({said}): optimizers are slower", file=sys.stderr
+        )
+        return None
     return launch
 
 

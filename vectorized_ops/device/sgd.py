@@ -29,7 +29,7 @@ class SGDUpdate:
     ) -> None:
         """Move `parameters` and `velocity` (n,) float32; `gradient` is overwritten."""
         groups = self._groups
-        rate = groups.spread(learning_rate * groups.rates)
+        rate = groups.rate(learning_rate)
         with groups.stepping(parameters, gradient, velocity):
             move(
                 groups,

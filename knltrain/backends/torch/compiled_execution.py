@@ -46,9 +46,17 @@ class _Compiled:
         return self._made[chosen](images)
 
     def _compiled(self, outputs: Sequence[Output]) -> Any:
-        tracer = torch.fx.Tracer()
+        tracer = _Tracer()
         graph = tracer.trace(_OfImages(self._module, self._logits, outputs))
         return torch.compile(torch.fx.GraphModule(tracer.root, graph))
+
+
+class _Tracer(torch.fx.Tracer):
+    """Leaves modules as they are, of which some do otherwise in training; joins them alone."""
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:  # noqa: ARG002
+        """Tell whether a module is called in the graph, rather than traced."""
+        return not isinstance(m, (_OfImages, NetworkModule))
 
 
 class _OfImages(nn.Module):

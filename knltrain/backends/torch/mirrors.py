@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from threading import RLock
 from typing import Any, Final, Literal, final
 
 import torch
 
 from knltrain.backends.torch.devices import failures_told
 from knltrain.backends.torch.page_locked import PageLocked
+from knltrain.errors import DeviceError
 from knltrain.vectors import FloatArray, VectorSpace
 
 HOST: Final = torch.device("cpu")
@@ -48,17 +50,19 @@ class Mirrors(VectorSpace):
         self._followed: set[int] = set()
         self._locked = PageLocked(device, MOST_LOCKED)
         self._side: Any = None
+        self._copying, self._is_open = RLock(), True
 
     def follow(self, *vectors: FloatArray) -> None:
         """From here on the newest values of these arrays may be on the device alone."""
-        for vector in vectors:
-            if self._are_apart and vector.ctypes.data not in self._followed:
-                self._locked.lock(vector)
-                self._followed.add(vector.ctypes.data)
+        with self._while_open():
+            for vector in vectors:
+                if self._are_apart and vector.ctypes.data not in self._followed:
+                    self._locked.lock(vector)
+                    self._followed.add(vector.ctypes.data)
 
     def to_host(self, *vectors: FloatArray) -> None:
         """Bring the newest values into these arrays; returns once they are there."""
-        with failures_told(self.device):
+        with self._while_open(), failures_told(self.device):
             for pair in self._followed_of(vectors):
                 if pair.newest == "there":
                     pair.host.copy_(pair.there)
@@ -71,9 +75,10 @@ class Mirrors(VectorSpace):
 
     def send(self, *vectors: FloatArray) -> None:
         """Let the device have the newest values of followed arrays."""
-        for vector in vectors:
-            if vector.ctypes.data in self._followed:
-                self.load(vector)
+        with self._while_open():
+            for vector in vectors:
+                if vector.ctypes.data in self._followed:
+                    self.load(vector)
 
     def beside(self) -> AbstractContextManager[None]:
         """Let a thread copy in the body, beside what the device computes after this call."""
@@ -140,10 +145,20 @@ class Mirrors(VectorSpace):
         return found.data  # so that autograd takes no write elsewhere in the vector for one here
 
     def close(self) -> None:
-        """Release the device's memory, and the arrays."""
-        self._locked.close()
-        self._pairs.clear()
-        self._followed.clear()
+        """Release the device's memory, and the arrays; threads that copy later fail."""
+        with self._copying:
+            self._is_open = False
+            self._locked.close()
+            self._pairs.clear()
+            self._followed.clear()
+
+    @contextmanager
+    def _while_open(self) -> Iterator[None]:
+        """Hold `close` back in the body; DeviceError behind it."""
+        with self._copying:
+            if not self._is_open:
+                raise DeviceError(f"{self.device}: its vectors were released")
+            yield
 
     def _followed_of(self, vectors: tuple[FloatArray, ...]) -> list[_Pair]:
         return [self._pair_of(each) for each in vectors if each.ctypes.data in self._followed]

@@ -6,6 +6,7 @@ protocol of `knltrain.bench.exchange.member`; its questions are
 
     {"do": "losses", "steps": n}                              {"losses": [[...], [...]]}
     {"do": "run", "operation": "plain" or "elastic", "count": n}   {"begin": ..., "end": ...}
+    {"do": "leave"}                                           {}, for all workers at once
 """
 
 from __future__ import annotations
@@ -93,17 +94,20 @@ class Answers:
         assert training is not None
         if question["do"] == "losses":
             steps = range(question["steps"])
-            return {"losses": [[training.step(name) for _ in steps] for name in (PLAIN, ELASTIC)]}
-        training.run.team.barrier()
+            losses = []
+            for name in (PLAIN, ELASTIC):
+                torch.manual_seed(0)  # dropout draws the same in both
+                losses.append([training.step(name) for _ in steps])
+            return {"losses": losses}
+        if question["do"] == "leave":
+            training.run.close()
+            return {}
+        training.run.barrier()
         begin = time.perf_counter()
         for _ in range(question["count"]):
             training.step(question["operation"])
+        training.run.barrier()  # with what is pushed in the background
         return {"begin": begin, "end": time.perf_counter()}
-
-    def close(self) -> None:
-        """Leave the others."""
-        if self._training is not None:
-            self._training.run.close()
 
 
 def main(network: str, batch: int, method: str, options: dict[str, Any], threads: int) -> None:
@@ -111,7 +115,6 @@ def main(network: str, batch: int, method: str, options: dict[str, Any], threads
     torch.set_num_threads(threads)
     answers = Answers(network_named(network), batch, method, options)
     serve_apart(f"torch {torch.__version__}", answers)
-    answers.close()
 
 
 if __name__ == "__main__":

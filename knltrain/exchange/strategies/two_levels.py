@@ -11,7 +11,7 @@ from knltrain.exchange.strategies.strategy import StepLayer, Strategy, ThroughTr
 from knltrain.exchange.transports.grouped_team import GroupedTeam
 from knltrain.exchange.transports.team import Team
 from knltrain.exchange.transports.transport import Transport
-from knltrain.vectors import FloatArray
+from knltrain.vectors import HOST, FloatArray, VectorSpace
 
 if TYPE_CHECKING:
     from knltrain.config import RunConfig
@@ -34,6 +34,18 @@ class TwoLevelStrategy(Strategy):
         self.team = team
         self._team = team
         self._inside, self._outside = inside, outside
+        self._space: VectorSpace = HOST
+
+    @property
+    def space(self) -> VectorSpace:
+        """Where parameters and gradient are computed with, on both levels."""
+        return self._space
+
+    @space.setter
+    def space(self, space: VectorSpace) -> None:
+        self._space = self._inside.space = space
+        if self._outside is not None:
+            self._outside.space = space
 
     @classmethod
     def of(cls, method: Method, team: Team, step_layer: StepLayer) -> TwoLevelStrategy:

@@ -10,6 +10,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -106,19 +107,23 @@ def compiled() -> Iterator[tuple[str, dict[str, int]]]:
             for place, each in enumerate(kernel.params)
             if kinds[each.name] in ("*fp32", "i32")
         }
-        constants = {
-            (place,): 1024 if each.name == "block" else False
+        flags = [
+            place
             for place, each in enumerate(kernel.params)
-            if each.is_constexpr
-        }
-        source = ASTSource(fn=kernel, signature=kinds, constexprs=constants, attrs=aligned)
-        for chip in CHIPS:
+            if each.is_constexpr and each.name != "block"
+        ]
+        block = next(place for place, each in enumerate(kernel.params) if each.name == "block")
+        for number, chosen in enumerate(product((False, True), repeat=len(flags))):
+            constants = {(place,): given for place, given in zip(flags, chosen, strict=True)}
+            constants[block,] = 1024
+            source = ASTSource(fn=kernel, signature=kinds, constexprs=constants, attrs=aligned)
+            chip = CHIPS[number % len(CHIPS)]
             made = triton.compile(
                 source, target=GPUTarget("cuda", chip, 32), options={"enable_fp_fusion": False}
             )
             code = made.asm["ptx"]
             yield (
-                f"{name} {chip}",
+                f"{name} {chosen} {chip}",
                 {
                     "fours": code.count("ld.global.v4"),
                     "local": code.count(".local"),

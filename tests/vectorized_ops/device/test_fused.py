@@ -49,7 +49,7 @@ def test_every_update_has_the_bits_of_its_definition(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_code_for_every_chip_loads_fours_and_contracts_nothing(tmp_path: Path) -> None:
     found = told("compiled", tmp_path)
-    assert len(found) == 5 * 5
+    assert len(found) == 16 + 4 + 3 * 8
     for facts in found.values():
         assert facts["fours"] >= 3
         assert facts["local"] == facts["contracted"] == 0

@@ -20,12 +20,21 @@ def on_host(*groups: tuple[int, float, float, float], **bounds: float) -> Device
     return DeviceGroups(groups_of(groups), Clipping(**bounds), HOST)
 
 
-def test_equal_numbers_are_one() -> None:
-    groups = on_host((2, 1.0, 0.1, ORDINARY), (3, 2.0, 0.1, ORDINARY))
-    assert groups.spread(np.array([0.1, 0.1])) == np.float32(0.1)
-    spread = groups.spread(groups.rates)
-    assert isinstance(spread, torch.Tensor)
-    assert spread.tolist() == [1, 1, 2, 2, 2]
+def test_equal_groups_have_one_number_whatever_it_is() -> None:
+    groups = on_host((2, 1.0, 0.1, ORDINARY), (3, 2.0, 0.1, ORDINARY), (1, 9.0, 0.7, 0.5))
+    assert groups.spread_decays == np.float32(0.1)  # that of statistics does not count
+    for learning_rate in (0.0, 0.5):
+        spread = groups.rate(learning_rate)
+        assert isinstance(spread, torch.Tensor)
+        assert spread[:5].tolist() == [learning_rate * each for each in (1, 1, 2, 2, 2)]
+
+
+def test_groups_of_statistics_alone_have_some_number() -> None:
+    groups = on_host((2, 1.0, 0.1, 0.5))
+    parameters = torch.ones(2, dtype=torch.float32, device=HOST)
+    with groups.stepping(parameters, torch.ones_like(parameters)):
+        assert groups.rate(0.5) == 0.5
+    assert parameters.tolist() == [0.5, 0.5]
 
 
 def test_statistics_move_as_they_do_whatever_the_update_does() -> None:

@@ -10,7 +10,7 @@ import pytest
 from knltrain.bench.elastic import benchmark
 from knltrain.bench.elastic.benchmark import DifferentLosses, run_elastic_benchmark
 from knltrain.bench.elastic.table import format_table
-from knltrain.bench.step.peer_process import PeerError
+from knltrain.bench.step.peer_process import PeerError, PeerProcess
 from knltrain.errors import ConfigError
 
 needs_two_cpus = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cpus")
@@ -20,7 +20,16 @@ needs_two_cpus = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="ne
 def report() -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(benchmark, "TURN_SECONDS", 0.02)
-        yield run_elastic_benchmark("lenet", 4, "local_sgd", 3, 2, 2)
+        closed: list[int] = []
+        close = PeerProcess.close
+
+        def noted(process: PeerProcess) -> None:
+            close(process)
+            closed.append(process._process.returncode)
+
+        patch.setattr(PeerProcess, "close", noted)
+        found = run_elastic_benchmark("lenet", 4, "local_sgd", 3, 2, 2)
+        yield {**found, "closed": closed}
 
 
 @pytest.mark.slow
@@ -33,6 +42,7 @@ def test_the_overhead_is_that_of_the_rounds(report: dict[str, Any]) -> None:
     assert len(ratios) == 2
     assert report["overhead"] == pytest.approx(sum(ratios) / 2 - 1)
     assert report["parameter_bytes"] == 4 * 431_152
+    assert report["closed"] == [0, 0]  # none had to be killed
 
 
 @pytest.mark.slow

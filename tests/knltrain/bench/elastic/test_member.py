@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from knltrain.bench.elastic.member import ELASTIC, PLAIN, Answers
+from knltrain.network.layers import Dense, Dropout, Flatten
+from knltrain.network.network import Network
 from knltrain.network.zoo.lenet import lenet
 
 
@@ -19,8 +21,14 @@ def test_both_loops_begin_alike_and_learn() -> None:
     for name in (PLAIN, ELASTIC):
         told = answers({"do": "run", "operation": name, "count": 1})
         assert told["begin"] < told["end"]
-    answers.close()
+    assert answers({"do": "leave"}) == {}
 
 
-def test_one_that_has_not_joined_may_leave() -> None:
-    Answers(lenet(), 4, "sync_easgd", {}).close()
+def test_dropout_draws_the_same_in_both() -> None:
+    layers = (Flatten("flat"), Dropout("dropout", 0.5), Dense("out", 3))
+    network = Network("drops", (4, 4, 1), layers)
+    answers = Answers(network, 4, "sync_easgd", {"implementation": "reference"})
+    answers({"do": "join", "token": ""})
+    plain, elastic = answers({"do": "losses", "steps": 1})["losses"]
+    assert elastic == pytest.approx(plain, rel=1e-6)
+    answers({"do": "leave"})
