@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from knltrain.data.dataset import Dataset
 from knltrain.input.node_data import NodeData, is_held
@@ -12,6 +13,8 @@ from knltrain.launch.node_share import NodeShare
 if TYPE_CHECKING:
     from knltrain.launch.distributed_data import NodePart
     from knltrain.launch.job_peers import JobPeers
+
+_PAUSE_SECONDS: Final = 0.01
 
 
 @final
@@ -33,6 +36,7 @@ class NodeInput:
         self._data: NodeData | None = None
         self._read: Dataset | None = None
         self._part: NodePart | None = None
+        self._is_needed: Callable[[], bool] = lambda: False
 
     def keep(self, nodes: tuple[int, ...], dataset: Dataset) -> None:
         """Take the data set that was read, spread over these NUMA nodes."""
@@ -71,7 +75,10 @@ class NodeInput:
             self._data = NodeData.copy_of(read(), self._nodes)
         if node_share.share == 0 and node_share.shares > 1:
             assert self._data is not None
-            closing += [each.close for each in job_peers.doorkeepers((self._data.fd,), "data")]
+            (keeper,) = job_peers.doorkeepers((self._data.fd,), "data")
+            others = node_share.shares - 1
+            self._is_needed = lambda: keeper.served < others and job_peers.lost is None
+            closing.append(keeper.close)
         return closing
 
     @property
@@ -85,7 +92,9 @@ class NodeInput:
         return None if self._part is None else self._part.read
 
     def await_others(self) -> None:
-        """Keep the part until no other node needs it."""
+        """Keep the copy until this node's other shares have it, and the part for other nodes."""
+        while self._is_needed():
+            time.sleep(_PAUSE_SECONDS)
         if self._part is not None:
             self._part.await_others()
 

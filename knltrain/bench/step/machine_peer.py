@@ -50,8 +50,8 @@ def main(threads: int) -> None:
 
 def on_device(device: torch.device, precision: str) -> None:
     """Measure a device on request."""
-    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     if device.type != "cpu":
+        torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
         torch.accelerator.set_device_index(device.index or 0)
     kind = torch.bfloat16 if precision == "bfloat16" else torch.float32
     side = DEVICE_SIDE, DEVICE_SIDE  # of random numbers: others take less power, at a higher clock

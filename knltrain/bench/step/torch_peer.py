@@ -112,8 +112,9 @@ def main(
     torch.set_num_threads(threads)
     if device != "cpu":
         torch.accelerator.set_device_index(torch.device(device).index or 0)
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
-    torch.backends.cudnn.benchmark = True
+        rounds = precision == "tf32"
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = rounds
+        torch.backends.cudnn.benchmark = True
     description = json.loads((job / "job.json").read_text(encoding="utf-8"))
     arrays = np.load(job / "arrays.npz")
     network = Graph(description)

@@ -37,6 +37,8 @@ class DescriptorServer:
         self.address = address or _PREFIX + secrets.token_hex(8)
         self._fd, self._pid = fd, os.getpid()
         self._closing = False
+        self.served = 0
+        """Times that somebody was given the descriptor."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
             self._socket.bind(f"\0{self.address}")
@@ -70,6 +72,7 @@ class DescriptorServer:
         try:
             if user_behind(visitor) == os.geteuid():
                 socket.send_fds(visitor, [b"1"], [self._fd])
+                self.served += 1
             else:
                 visitor.send(b"0")
         except OSError:

@@ -29,8 +29,8 @@ from .test_job_peers import config, together
 
 
 @contextmanager
-def opened(job_peers: JobPeers, dataset: Dataset) -> Iterator[NodeInput]:
-    with NodeInput(job_peers.node_share, distributes=True) as input_, ExitStack() as closing:
+def opened(job_peers: JobPeers, dataset: Dataset, distributes: bool = True) -> Iterator[NodeInput]:
+    with NodeInput(job_peers.node_share, distributes) as input_, ExitStack() as closing:
         input_.keep((), dataset)
         for close in input_.share(job_peers.node_share, job_peers, lambda: dataset):
             closing.callback(close)
@@ -64,6 +64,29 @@ def test_all_processes_of_all_nodes_have_all_pictures(nodes: tuple[str, ...]) ->
         "data: node 0 of 2 holds 6 of 13 images: 540 B, ",
         "data: node 1 of 2 holds 7 of 13 images: 630 B, ",
     ]
+
+
+@pytest.mark.parametrize("distributes", [True, False])
+def test_the_first_of_a_node_stays_until_the_others_have_the_data(
+    monkeypatch: pytest.MonkeyPatch, distributes: bool
+) -> None:
+    """One that is ready at once, while another is slow to ask for the memory."""
+    memory_fds = JobPeers.memory_fds
+
+    def late(self: JobPeers, count: int, what: str = "memory") -> tuple[int, ...]:
+        time.sleep(0 if self.node_share.node else 0.3)
+        return memory_fds(self, count, what)
+
+    monkeypatch.setattr(JobPeers, "memory_fds", late)
+    monkeypatch.setattr(JobPeers, "_patience_seconds", 10.0)  # or it would ask for ever
+    dataset = dataset_of(9, 4)
+
+    def work(job_peers: JobPeers) -> None:
+        with opened(job_peers, dataset, distributes) as input_:
+            input_.await_others()
+
+    nodes = ("a", "a", "b", "b") if distributes else ("a", "a")
+    assert together(work, nodes=nodes) == [None] * len(nodes)
 
 
 def test_a_part_is_served_until_all_have_ended() -> None:
