@@ -10,7 +10,6 @@ import select
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,8 @@ from knltrain.launch.job_peers import JobPeers, _described
 from knltrain.launch.node_share import ALONE, expected_node_share
 from knltrain.launch.run_folder import CONFIG
 from knltrain.launch.training import job_peers_of
+
+LIMIT_SECONDS = 120
 
 
 def config(**changed: Any) -> RunConfig:
@@ -63,11 +64,22 @@ def together(
         except Exception as error:  # noqa: BLE001  (for the tests to look at)
             return error
 
+    found: list[Any] = [None] * count
+
+    def find(rank: int) -> None:
+        found[rank] = one(rank)
+
+    # Not a pool: that would wait for a task that hangs, whatever the test's timeout.
+    threads = [threading.Thread(target=find, args=(rank,), daemon=True) for rank in range(count)]
     try:
-        with ThreadPoolExecutor(count) as threads:
-            return list(threads.map(one, range(count)))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(LIMIT_SECONDS)
+            assert not thread.is_alive()
     finally:
         monkeypatch.undo()
+    return found
 
 
 def test_process_that_starts_all_has_no_company() -> None:
