@@ -53,6 +53,12 @@ class VectorSpace(ABC):
     def changed(self, *vectors: FloatArray) -> None:
         """Take the arrays' values on the host as the newest."""
 
+    def take(self, *vectors: FloatArray) -> None:
+        """Follow arrays that were written on the host, and send them."""
+        self.follow(*vectors)
+        self.changed(*vectors)
+        self.send(*vectors)
+
 
 @final
 class HostSpace(VectorSpace):

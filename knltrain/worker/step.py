@@ -218,10 +218,7 @@ def _while_touched(part: Strategy, touched: Touched) -> Iterator[None]:
     space, before = part.space, (part.parameters, part.gradient)
     space.to_host(*touched.read)
     yield
-    space.changed(*touched.written)
-    space.send(*touched.written)
+    space.take(*touched.written)
     for old, new in zip(before, (part.parameters, part.gradient), strict=True):
         if touched.new and new.ctypes.data != old.ctypes.data:
-            space.follow(new)
-            space.changed(new)
-            space.send(new)
+            space.take(new)

@@ -56,5 +56,6 @@ def shares_of(*averages: float) -> Iterator[float]:
 
 def keep(average: torch.Tensor, share: float, values: torch.Tensor) -> None:
     """Let a moving average (n,) keep a share of itself, and take the rest of the values."""
-    average *= float(np.float32(share))
-    average += float(np.float32(1 - share)) * values
+    kept, taken = shares_of(share)
+    average *= kept
+    average += taken * values

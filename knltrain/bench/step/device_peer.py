@@ -24,6 +24,7 @@ from knltrain.backends.torch.devices import device_named
 from knltrain.backends.torch.graphs import cuda_graphs
 from knltrain.backends.torch.mirrors import Mirrors
 from knltrain.bench.step import protocol
+from knltrain.bench.step.torch_peer import forget_peak, peak
 from knltrain.data.dataset import Batch
 from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.networks import network_named
@@ -71,15 +72,10 @@ def main(job: Path, threads: int, engine: str, device: str, precision: Precision
         return loss
 
     first_loss = step()
-    kind = getattr(torch, mirrors.device.type)
-    if mirrors.device.type != "cpu":  # as `torch_peer` counts
-        torch.accelerator.synchronize()
-        kind.empty_cache()
-        kind.reset_peak_memory_stats()
+    forget_peak(mirrors.device)
     protocol.warm_up(step)
-    ready = {"loss": first_loss, "version": f"knltrain {__version__}"}
-    if mirrors.device.type != "cpu":
-        ready["device_bytes"] = kind.max_memory_reserved()
+    version = f"knltrain {__version__}"
+    ready = {"loss": first_loss, "version": version, **peak(mirrors.device)}
     protocol.serve(ready, lambda seconds: protocol.steps_within(seconds, step))
 
 

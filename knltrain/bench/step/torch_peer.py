@@ -144,9 +144,9 @@ def main(
         run()
         batch.wait_for_the_step_before()
 
-    batch.forget_peak()
+    forget_peak(batch.device)
     protocol.warm_up(step)
-    ready = {"loss": first_loss, "version": version, **batch.peak()}
+    ready = {"loss": first_loss, "version": version, **peak(batch.device)}
     protocol.serve(ready, lambda seconds: protocol.steps_within(seconds, step))
 
 
@@ -154,14 +154,15 @@ class _Batch:
     """Images and labels where they are computed with."""
 
     def __init__(self, images: torch.Tensor, labels: torch.Tensor, device: torch.device) -> None:
-        self.device, self._kind = device, getattr(torch, device.type)
+        self.device = device
         self.images, self.labels = images, labels
         self._here: tuple[torch.Tensor, ...] = ()
         if device.type == "cpu":
             return
         self._here = images.pin_memory(), labels.pin_memory()
         self.images, self.labels = (torch.empty_like(each, device=device) for each in self._here)
-        self._ends = [self._kind.Event(), self._kind.Event()]
+        events = getattr(torch, device.type).Event
+        self._ends = [events(), events()]
 
     def send(self) -> None:
         """Copy the batch to a device."""
@@ -175,16 +176,21 @@ class _Batch:
             self._ends[0].record()
             self._ends[1].synchronize()
 
-    def forget_peak(self) -> None:
-        """Count the memory of a device from here on: a library tries algorithms in a first step."""
-        if self._here:
-            torch.accelerator.synchronize()
-            self._kind.empty_cache()
-            self._kind.reset_peak_memory_stats()
 
-    def peak(self) -> dict[str, int]:
-        """The most memory of a device that PyTorch has had since, graphs' own included."""
-        return {"device_bytes": self._kind.max_memory_reserved()} if self._here else {}
+def forget_peak(device: torch.device) -> None:
+    """Count the memory of a device from here on: a library tries algorithms in a first step."""
+    if device.type != "cpu":
+        torch.accelerator.synchronize()
+        kind = getattr(torch, device.type)
+        kind.empty_cache()
+        kind.reset_peak_memory_stats()
+
+
+def peak(device: torch.device) -> dict[str, int]:
+    """The most memory of a device that PyTorch has had since, graphs' own included."""
+    if device.type == "cpu":
+        return {}
+    return {"device_bytes": getattr(torch, device.type).max_memory_reserved()}
 
 
 def _recorded(compute: Callable[[], torch.Tensor]) -> Callable[[], object]:

@@ -91,9 +91,7 @@ class OverlappedStrategy(BackgroundStrategy):
         with beside:
             space.to_host(self.transport.local)
             self.transport.exchange_beside(self._rule)
-            space.follow(spare)
-            space.changed(spare)
-            space.send(spare)
+            space.take(spare)
 
     def gradient_ready(self, step: int) -> None:
         """Wait for the exchange, and switch to the locals that it has computed."""
