@@ -344,7 +344,8 @@ def cpu_backend(
     if chosen.implementation == "numba":
         from vectorized_ops.numba.compiling.journal import limit_tuning
 
-        limit_tuning(chosen.tuning, chosen.tuning_seconds)
+        tuning = "fixed" if config.train.deterministic else chosen.tuning
+        limit_tuning(tuning, chosen.tuning_seconds)
     return CpuBackend(
         network,
         batch,
@@ -372,7 +373,17 @@ def torch_backend(
         graph = cuda_graphs(mirrors.device, chosen.graphs)
     execution = ENGINES[chosen.engine](network, mirrors)
     loss = loss_of(config, network)
-    return TorchBackend(network, batch, threads, execution, loss, mirrors, chosen.precision, graph)
+    return TorchBackend(
+        network,
+        batch,
+        threads,
+        execution,
+        loss,
+        mirrors,
+        chosen.precision,
+        graph,
+        config.train.deterministic,
+    )
 
 
 def mirrors_of(config: RunConfig) -> Mirrors:

@@ -105,6 +105,10 @@ def _checked_unequal(config: RunConfig, method: Method) -> list[str]:
         from knltrain.assembly.own_backend import check_devices
 
         notes = check_devices(config)
+    if config.exchange.within_nodes != "segment":
+        from knltrain.assembly.device_exchange import check_within_nodes
+
+        check_within_nodes(config, method)
     if not config.balance.is_equal:
         from knltrain.assembly.balancing import check_balance
 

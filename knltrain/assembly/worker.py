@@ -84,6 +84,10 @@ def build_worker(
     network, batches = task.identity.network, task.batches
     config = with_balanced_weights(config, task.dataset)
     space = build_space(config)
+    if config.exchange.within_nodes != "segment":
+        from knltrain.assembly.device_exchange import exchanging_on_devices
+
+        team = exchanging_on_devices(config, team, space)
     optimizer = build_optimizer(config, network, space)
     images, copies = max(1, batches.images_per_worker), task.dataset.train.are_copies
     for progress in compile_kernels(config, images, threads, copies):

@@ -28,7 +28,7 @@ class Backend(ABC):
     Training uses the statistics of the batch, evaluation the running ones. These lie among the
     parameters and are never written: their place in the gradient gets (running - batch's), of which
     the optimizer takes its share. The batch's variance is the unbiased one. Dropout works in
-    training alone; its decisions follow from `batch.key`, unless an implementation says otherwise.
+    training alone; its decisions follow from `batch.key`.
     """
 
     @abstractmethod
@@ -52,6 +52,9 @@ class Backend(ABC):
         overwritten.
         """
         self.loss_and_gradient(batch, parameters, gradient)
+
+    def prefetch(self, batch: Batch) -> None:  # noqa: B027
+        """Hear of the batch that comes next, which stays as it is until it is computed with."""
 
     @abstractmethod
     def evaluate(

@@ -73,6 +73,11 @@ class ExchangeConfig(Table):
         " 'mpi', or oneCCL by Intel's archived bindings; auto: 'mpi' for methods that go by"
         " nothing else, for others oneCCL where it is installed, gloo where not",
     )
+    within_nodes: Literal["segment", "device"] = Field(
+        default="segment",
+        description="what carries exchanges between the workers of a computer: memory that they"
+        " share, or the library of their devices (NCCL), so that vectors stay there",
+    )
     wire_format: Literal["float32", "bfloat16", "int8", "top_k"] = Field(
         default="float32",
         description="how contributions are written between computers: whole, as bfloat16, as a byte"

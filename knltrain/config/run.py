@@ -116,6 +116,36 @@ class RunConfig(Table):
         )
 
     @model_validator(mode="after")
+    def _nothing_depends_on_time(self) -> RunConfig:
+        if not self.train.deterministic:
+            return self
+        facts = METHODS.get(self.exchange.method)
+        if facts is not None and facts.schedule in ("first_come", "lock_free"):
+            raise ValueError(
+                f"train.deterministic with exchange.method = '{self.exchange.method}', whose "
+                "workers come when they are ready: expected a method of all workers together "
+                "(knltrain methods), or deterministic = false"
+            )
+        if refused := self._measured():
+            key, value, instead = refused[0]
+            raise ValueError(
+                f"train.deterministic with {key} = '{value}', which measures times: expected "
+                f"{instead}, or deterministic = false"
+            )
+        return self
+
+    def _measured(self) -> list[tuple[str, str, str]]:
+        """Keys with values that stand for what is measured, and what may stand there instead."""
+        balance, backend = self.balance, self.backend
+        asked = (
+            ("backend.tuning", backend.tuning == "full", backend.tuning, "'auto' or 'off'"),
+            ("backend.micro_batch", backend.micro_batch == "auto", "auto", "a number of images"),
+            ("balance.shares", balance.shares == "fitted", "fitted", "numbers, or balance.replay"),
+            ("balance.periods", balance.periods == "by_speed", "by_speed", "numbers"),
+        )
+        return [(key, str(value), instead) for key, is_so, value, instead in asked if is_so]
+
+    @model_validator(mode="after")
     def _wire_format_reads_its_share(self) -> RunConfig:
         chosen = self.exchange
         if chosen.wire_top_share is not None and chosen.wire_format != "top_k":

@@ -134,6 +134,11 @@ class TrainConfig(Table):
         default=None,
         description="file with the optimizer's state at that step, as written by import-caffe",
     )
+    deterministic: bool = Field(
+        default=False,
+        description="let equal runs on equal computers end with the same bits: nothing is chosen by"
+        " measurement, and devices run deterministic algorithms",
+    )
     trace_steps: Annotated[int, Field(ge=0)] = Field(
         default=0, description="first steps of which each worker writes a trace, trace-RANK.json"
     )

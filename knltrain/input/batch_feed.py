@@ -22,6 +22,10 @@ class BatchFeed(ABC):
         Raises BrokenPicture or DataError where pictures cannot be read.
         """
 
+    def following(self, step: int, number: int = 0) -> Batch | None:  # noqa: ARG002
+        """The batch that will be taken after that one, if it is there and stays as it is."""
+        return None
+
     def give_back(self) -> None:  # noqa: B027
         """The batch that was taken is done with: the next call of `take` is for the next one."""
 

@@ -59,7 +59,15 @@ class BatchesAhead(BatchFeed):
             ):
                 raise self._late(step, limit)
         self._taken, self._has_taken = taken, True
-        batch = ring.batch(worker, taken)
+        return self._batch(taken)
+
+    def following(self, step: int, number: int = 0) -> Batch | None:
+        """The next slot, if the pool has filled it."""
+        after = step * self._iter_size + number + 1
+        return self._batch(after) if self._ring.is_ready(self._worker, after) else None
+
+    def _batch(self, number: int) -> Batch:
+        batch = self._ring.batch(self._worker, number)
         return batch if self._images is None else batch.first(self._images)
 
     def give_back(self) -> None:

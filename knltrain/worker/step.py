@@ -107,6 +107,8 @@ class TrainingStep:
         self._learning_rate = learning_rate
         self._strategy = strategy
         self._clocks = clocks
+        # What is computed on a device comes to the host for those alone that want parts of it.
+        self._tells_of_parts = strategy.space is HOST or strategy.hears_of_parts
         strategy.space.follow(strategy.parameters, strategy.gradient)
 
     def take(self, step: int) -> tuple[float, float]:
@@ -205,7 +207,10 @@ class TrainingStep:
             self._feed.give_back()
             return 0.0
         with self._clocks.gradient:
-            loss = backend.loss_and_gradient(batch, part.parameters, part.gradient, ready)
+            if (coming := self._feed.following(step, number)) is not None:
+                backend.prefetch(coming)
+            told = ready if self._tells_of_parts else nobody_waits
+            loss = backend.loss_and_gradient(batch, part.parameters, part.gradient, told)
         if not math.isfinite(loss):
             raise NonFiniteLoss(step, backend.first_non_finite(batch, part.parameters))
         self._feed.give_back()

@@ -131,12 +131,23 @@ def _adadelta(
     tl.store(w_all + rows, w - rate * d, mask=inside)
 
 
+@triton.jit
+def _elastic(w_all, c_all, e_all, n, rate, block: tl.constexpr):
+    rows = _rows(block)
+    inside = rows < n
+    w = tl.load(w_all + rows, mask=inside)
+    e = rate * (w - tl.load(c_all + rows, mask=inside))
+    tl.store(e_all + rows, e, mask=inside)
+    tl.store(w_all + rows, w - e, mask=inside)
+
+
 KERNELS: dict[str, Any] = {
     "sgd": _sgd,
     "adamw": _adamw,
     "adam": _adam,
     "squares": _squares,
     "adadelta": _adadelta,
+    "elastic": _elastic,
 }
 
 
@@ -164,3 +175,12 @@ def launch(
         block=_BLOCK,
         enable_fp_fusion=False,
     )
+
+
+def launch_elastic(
+    local: torch.Tensor, center: torch.Tensor, increment: torch.Tensor, rate: float
+) -> None:
+    """Pull `local` (n,) towards the center by `rate`, and write by how much."""
+    size = local.numel()
+    grid = (triton.cdiv(size, _BLOCK),)
+    _elastic[grid](local, center, increment, size, rate, block=_BLOCK, enable_fp_fusion=False)

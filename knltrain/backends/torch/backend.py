@@ -5,29 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal, TypeAlias
 
 import torch
 
 from knltrain.backends.backend import Backend, Ready, nobody_waits
 from knltrain.backends.cpu.backend import ViewCache
 from knltrain.backends.loss import PLAIN, Loss
+from knltrain.backends.torch.device_layout import DeviceLayout
 from knltrain.backends.torch.devices import described, failures_told
 from knltrain.backends.torch.execution import EagerExecution, Execution, Tensors
 from knltrain.backends.torch.graphs import Graph, GraphedSteps
 from knltrain.backends.torch.losses import class_weights, mean_loss, sum_of_losses
 from knltrain.backends.torch.mirrors import Mirrors
 from knltrain.backends.torch.page_locked import PageLocked
+from knltrain.backends.torch.prefetching import Prefetching
+from knltrain.backends.torch.progress import Marking
+from knltrain.backends.torch.switches import Precision, Switches
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
 from knltrain.interchange.to_torch import NetworkModule
-from knltrain.network.layers import BatchNormalisation
+from knltrain.network.layers import BatchNormalisation, Dropout, StochasticDepth
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.vectors import FloatArray
-
-Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]
-"""What products of layers are rounded to; sums, parameters and losses are float32."""
 
 _MOST_BATCHES = 32
 """Images and labels of so many are locked into memory; a data pool has fewer."""
@@ -37,10 +37,10 @@ class TorchBackend(Backend):
     """A network as PyTorch modules, on the CPU with oneDNN kernels in channels-last layout.
 
     `execution` runs the modules, eagerly by default, on the device of `mirrors`, which must be its
-    own. The number of threads is PyTorch's, and so the whole process's; dropout uses PyTorch's
-    generator. With `precision` "bfloat16" layers compute by autocast, and the loss in float32;
-    "tf32" lets an NVIDIA GPU round products. With `graph`, which makes one, steps are recorded and
-    replayed.
+    own. The number of threads is PyTorch's, and so the whole process's; what is drawn
+    at random follows from the batch's key. With `precision` "bfloat16" layers compute by autocast,
+    and the loss in float32; "tf32" lets an NVIDIA GPU round products. With `graph`, which makes
+    one, steps are recorded and replayed. `deterministic` is described by `Switches`.
     """
 
     def __init__(
@@ -53,19 +53,20 @@ class TorchBackend(Backend):
         mirrors: Mirrors | None = None,
         precision: Precision = "float32",
         graph: Callable[[], Graph] | None = None,
+        deterministic: bool = False,
     ) -> None:
         torch.set_num_threads(threads)
         self._network, self._loss = network, loss
         self._mirrors = Mirrors() if mirrors is None else mirrors
+        self._mirrors.arrange(DeviceLayout.of(network))
         self._device, self._precision = self._mirrors.device, precision
         self._weights = class_weights(loss, self._device)
         self._execution = execution or EagerExecution(network, self._mirrors)
-        if self._device.type == "cuda":
-            torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-            torch.backends.cudnn.allow_tf32 = precision == "tf32"
-            torch.backends.cudnn.benchmark = True  # a worker's batches have few sizes
+        self._switches = Switches(self._device, precision, deterministic)
+        self._draws = any(isinstance(each, (Dropout, StochasticDepth)) for each in network.layers)
         self._tensors = ViewCache(self._views)
         self._batches = PageLocked(self._device, _MOST_BATCHES)
+        self._coming = Prefetching(self._device)
         size = network.packed_size
         self._graphed = graph and GraphedSteps(size, self._mirrors, graph, self._compute)
         frozen = {
@@ -83,21 +84,32 @@ class TorchBackend(Backend):
         batch: Batch,
         parameters: FloatArray,
         gradient: FloatArray,
-        ready: Ready = nobody_waits,  # noqa: ARG002 (all of it is done with the return)
+        ready: Ready = nobody_waits,
     ) -> float:
         """Mean loss over the batch, summed over the outputs by their weights.
 
         Its gradient overwrites `gradient`; that of a running statistic is (running - batch's).
+        A device's parts of it are on the host when `ready` is called.
         """
         self._check_statistics(batch)
         with failures_told(self._device, len(batch.labels)):
+            self._seed(int(batch.key[0]))
             if self._graphed is not None:
-                here = self._here(batch)
-                return self._graphed.loss_and_gradient(*here, parameters, gradient)
-            self._mirrors.load(parameters)
-            loss = self._compute(parameters, gradient, *self._there(batch))
-            self._mirrors.store(gradient)
+                found = self._coming.taken(_key(batch)) or self._here(batch)
+                return self._graphed.loss_and_gradient(*found, parameters, gradient, ready)
+            mirrors, images_labels = self._mirrors, self._there(batch)
+            mirrors.load(parameters)
+            told = Marking(self._device, gradient.size) if mirrors.are_apart else ready
+            loss = self._compute(parameters, gradient, *images_labels, told)
+            mirrors.store(gradient)
+            if isinstance(told, Marking) and ready is not nobody_waits:
+                mirrors.hand_over(gradient, mirrors.packed(gradient), told.marks, ready)
             return loss.item()
+
+    def prefetch(self, batch: Batch) -> None:
+        """Copy the batch to the device beside what is computed there."""
+        if self._mirrors.are_apart:
+            self._coming.send(_key(batch), self._here(batch))
 
     def _compute(
         self,
@@ -105,6 +117,7 @@ class TorchBackend(Backend):
         gradient: FloatArray,
         images: torch.Tensor,
         labels: torch.Tensor,
+        ready: Ready,
     ) -> torch.Tensor:
         """The loss, on the device, by what of these vectors is there."""
         module = self._execution.module_of(parameters).train()
@@ -119,12 +132,13 @@ class TorchBackend(Backend):
             loss = loss + output.weight * mean_loss(
                 self._loss, logits.float(), labels, self._weights
             )
-        self._execution.backward(loss, module, gradients)
         running = self._tensors.of(parameters)
         for name in self._fixed:
             gradients[name].zero_()
         for name in self._statistics:
-            torch.sub(running[name], gradients[name], out=gradients[name])
+            batches = gradients[name].data  # autograd has seen it, and does not read it
+            torch.sub(running[name], batches, out=batches)
+        self._execution.backward(loss, module, gradients, ready)
         return loss.detach()
 
     @torch.no_grad()
@@ -168,8 +182,17 @@ class TorchBackend(Backend):
         if self._graphed is not None:
             self._graphed.clear()
         self._tensors.clear()
+        self._coming.clear()
         self._batches.close()
         self._mirrors.close()
+        self._switches.restore()
+
+    def _seed(self, key: int) -> None:
+        """Let what is drawn at random depend on this number alone."""
+        if self._draws:
+            torch.default_generator.manual_seed(key)
+            if self._device.type != "cpu":
+                getattr(torch, self._device.type).manual_seed(key)
 
     def _loaded(self, parameters: FloatArray) -> NetworkModule:
         """The module of `parameters` with their current values."""
@@ -188,6 +211,8 @@ class TorchBackend(Backend):
 
     def _there(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """Images and labels on the device."""
+        if (coming := self._coming.taken(_key(batch))) is not None:
+            return coming
         images, labels = self._here(batch)
         device = self._device
         return images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
@@ -209,6 +234,11 @@ class TorchBackend(Backend):
     def _views(self, packed: FloatArray) -> Tensors:
         views = ParameterVector(self._network, packed).views
         return {name: self._mirrors.view(packed, view) for name, view in views.items()}
+
+
+def _key(batch: Batch) -> tuple[int, int]:
+    """What tells a batch from the one that its memory had before."""
+    return batch.images_nhwc.ctypes.data, int(batch.key[0])
 
 
 def _keep_statistics_in(module: NetworkModule, tensors: Tensors) -> None:

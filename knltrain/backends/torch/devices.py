@@ -83,7 +83,14 @@ def failures_told(device: torch.device, images: int | None = None) -> Iterator[N
             f"{device}: out of memory{batch}{_memory(device)}; lower train.batch, or set "
             f"train.iter_size ({_first_line(error)})"
         ) from error
-    except _ACCELERATOR_ERRORS as error:
+    except RuntimeError as error:
+        if "does not have a deterministic implementation" in str(error):
+            raise DeviceError(
+                f"{device}: train.deterministic = true, but {_first_line(error)}; expected a "
+                "network without this operation, or deterministic = false"
+            ) from error
+        if not isinstance(error, _ACCELERATOR_ERRORS):
+            raise
         raise DeviceError(
             f"{device}: failed ({_first_line(error)}); this process cannot use it any more: look "
             "at the driver's log (dmesg, nvidia-smi -q), then resume the run"

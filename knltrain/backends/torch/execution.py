@@ -8,8 +8,10 @@ from functools import partial
 
 import torch
 
+from knltrain.backends.backend import Ready
 from knltrain.backends.cpu.backend import ViewCache
 from knltrain.backends.torch.mirrors import Mirrors
+from knltrain.backends.torch.progress import BackwardProgress
 from knltrain.interchange.to_torch import NetworkModule, to_torch
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
@@ -27,10 +29,12 @@ class Execution(ABC):
         """A module that computes with the current values of the packed vector `parameters`."""
 
     @abstractmethod
-    def backward(self, loss: torch.Tensor, module: NetworkModule, gradients: Tensors) -> None:
+    def backward(
+        self, loss: torch.Tensor, module: NetworkModule, gradients: Tensors, ready: Ready
+    ) -> None:
         """Write the gradient of `loss`, which `module` computed, into `gradients`, which are zero.
 
-        Gradients of running statistics are not written.
+        Gradients of running statistics are not written. `ready` may be called as those of backends.
         """
 
     @abstractmethod
@@ -49,13 +53,17 @@ class EagerExecution(Execution):
         self._mirrors = Mirrors() if mirrors is None else mirrors
         self._trained = [spec for spec in network.parameters if not spec.is_statistic]
         self._modules = ViewCache(self._as_module)
+        self._progress = BackwardProgress(network.parameters)
 
     def module_of(self, parameters: FloatArray) -> NetworkModule:
         """The module whose parameters are views on `parameters`."""
         return self._modules.of(parameters)
 
-    def backward(self, loss: torch.Tensor, module: NetworkModule, gradients: Tensors) -> None:
+    def backward(
+        self, loss: torch.Tensor, module: NetworkModule, gradients: Tensors, ready: Ready
+    ) -> None:
         """Let PyTorch add to `gradients` themselves."""
+        self._progress.begin(ready)
         for spec, parameter in zip(self._trained, module.parameters(), strict=True):
             parameter.grad = None if spec.is_frozen else gradients[spec.name]
         loss.backward()  # type: ignore[no-untyped-call]
@@ -69,6 +77,9 @@ class EagerExecution(Execution):
         module = to_torch(self._network, vector, partial(self._mirrors.view, parameters))
         for spec, parameter in zip(self._trained, module.parameters(), strict=True):
             parameter.requires_grad_(not spec.is_frozen)
+            if not spec.is_frozen:
+                done = self._progress.hook(spec.name)
+                parameter.register_post_accumulate_grad_hook(done)  # type: ignore[no-untyped-call]
         device = self._mirrors.device
         for name, buffer in module.named_buffers():
             if buffer.device != device:  # running statistics are there already

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple, final
+from dataclasses import dataclass, field
+from typing import Any, final
 
 import torch
 
+from knltrain.backends.backend import Ready, nobody_waits
 from knltrain.backends.torch.mirrors import Mirrors
+from knltrain.backends.torch.progress import Marking, Marks
 from knltrain.errors import ConfigError, DeviceError
 from knltrain.vectors import FloatArray
 from vectorized_ops.layout import aligned_zeros
@@ -20,7 +23,7 @@ from vectorized_ops.layout import aligned_zeros
 _WARM_UPS = 3
 """Steps before a capture, in which libraries choose kernels and allocate what they need."""
 
-Compute = Callable[[FloatArray, FloatArray, torch.Tensor, torch.Tensor], torch.Tensor]
+Compute = Callable[[FloatArray, FloatArray, torch.Tensor, torch.Tensor, Ready], torch.Tensor]
 """The loss, a scalar, by parameters, of images (N,C,H,W) and labels; writes the gradient."""
 
 
@@ -74,11 +77,13 @@ class CudaGraph(Graph):
         self._graph.replay()
 
 
-class _Step(NamedTuple):
+@dataclass(slots=True)
+class _Step:
     images: torch.Tensor
     labels: torch.Tensor
     loss: torch.Tensor
     graph: Graph
+    marks: Marks = field(default_factory=list)
 
 
 @final
@@ -104,8 +109,9 @@ class GraphedSteps:
         labels: torch.Tensor,
         parameters: FloatArray,
         gradient: FloatArray,
+        ready: Ready = nobody_waits,
     ) -> float:
-        """The loss of a batch, all of it in the host's memory; `gradient` is overwritten."""
+        """The loss of a batch; `gradient` is overwritten, and `ready` told of its parts."""
         self._mirrors.load_into(self._mirrors.packed(self._parameters), parameters)
         key = images.shape, labels.shape, labels.dtype
         if key not in self._steps:
@@ -113,7 +119,10 @@ class GraphedSteps:
         step = self._steps[key]
         _fill(step, images, labels)
         step.graph.replay()
-        self._mirrors.store_from(self._mirrors.packed(self._gradient), gradient)
+        found = self._mirrors.packed(self._gradient)
+        self._mirrors.store_from(found, gradient)
+        if ready is not nobody_waits:
+            self._mirrors.hand_over(gradient, found, step.marks, ready)
         return step.loss.item()
 
     def clear(self) -> None:
@@ -130,7 +139,9 @@ class GraphedSteps:
         return step
 
     def _run(self, step: _Step) -> None:
-        loss = self._compute(self._parameters, self._gradient, step.images, step.labels)
+        marking = Marking(self._mirrors.device, len(self._gradient), in_graph=True)
+        loss = self._compute(self._parameters, self._gradient, step.images, step.labels, marking)
+        step.marks = marking.marks
         step.loss.copy_(loss)
 
 

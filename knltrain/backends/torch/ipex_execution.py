@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from knltrain.backends.backend import Ready
 from knltrain.backends.cpu.backend import ViewCache
 from knltrain.backends.torch.execution import Execution, Tensors
 from knltrain.backends.torch.installed import check_ipex
@@ -40,7 +41,13 @@ class IpexExecution(Execution):
             layer.weight.copy_(layer.ctx.pack(values[name]))
         return module
 
-    def backward(self, loss: torch.Tensor, module: NetworkModule, gradients: Tensors) -> None:
+    def backward(
+        self,
+        loss: torch.Tensor,
+        module: NetworkModule,
+        gradients: Tensors,
+        ready: Ready,  # noqa: ARG002 (all of it is done with the return)
+    ) -> None:
         """Let PyTorch add to `gradients`, and copy those of the convolutions' weights there."""
         layers, reordered = dict(module.named_children()), self._reordered(module)
         for spec in self._trained:

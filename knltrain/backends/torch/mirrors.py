@@ -14,8 +14,11 @@ from typing import Any, Final, Literal, final
 
 import torch
 
+from knltrain.backends.backend import Ready
+from knltrain.backends.torch.device_layout import PLAIN, DeviceLayout
 from knltrain.backends.torch.devices import failures_told
 from knltrain.backends.torch.page_locked import PageLocked
+from knltrain.backends.torch.progress import Mark, Marks
 from knltrain.errors import DeviceError
 from knltrain.vectors import FloatArray, VectorSpace
 
@@ -40,23 +43,31 @@ class Mirrors(VectorSpace):
     the host has copies, as a device has: for tests.
 
     Of arrays that are not followed, the host's values are the newest between two calls. All arrays
-    keep their copies until `close`: views on these must not outlive them.
+    keep their copies until `close`: views on these must not outlive them. `layout` is the
+    order of values there.
     """
 
     def __init__(self, device: torch.device = HOST, are_apart: bool = False) -> None:
         self.device = device
-        self._are_apart = are_apart or device.type != "cpu"
+        self.layout = PLAIN
+        self.are_apart = are_apart or device.type != "cpu"
         self._pairs: dict[int, _Pair] = {}
         self._followed: set[int] = set()
         self._locked = PageLocked(device, MOST_LOCKED)
         self._side: Any = None
         self._copying, self._is_open = RLock(), True
 
+    def arrange(self, layout: DeviceLayout) -> None:
+        """Let copies have this order of values; to be called before there are any."""
+        if self.are_apart and layout != self.layout:
+            assert not self._pairs, "copies have another order already"
+            self.layout = layout
+
     def follow(self, *vectors: FloatArray) -> None:
         """From here on the newest values of these arrays may be on the device alone."""
         with self._while_open():
             for vector in vectors:
-                if self._are_apart and vector.ctypes.data not in self._followed:
+                if self.are_apart and vector.ctypes.data not in self._followed:
                     self._locked.lock(vector)
                     self._followed.add(vector.ctypes.data)
 
@@ -65,7 +76,7 @@ class Mirrors(VectorSpace):
         with self._while_open(), failures_told(self.device):
             for pair in self._followed_of(vectors):
                 if pair.newest == "there":
-                    pair.host.copy_(pair.there)
+                    self.layout.to_host(pair.host, pair.there)
                     pair.newest = "both"
 
     def changed(self, *vectors: FloatArray) -> None:
@@ -82,38 +93,58 @@ class Mirrors(VectorSpace):
 
     def beside(self) -> AbstractContextManager[None]:
         """Let a thread copy in the body, beside what the device computes after this call."""
+        return self._behind(None)
+
+    def _behind(self, event: Any) -> AbstractContextManager[None]:
+        """Let the body copy when an event has come, or else all that is computed before."""
         if self.device.type == "cpu":
             return nullcontext()
         kind = getattr(torch, self.device.type)
         if self._side is None:
             self._side = kind.Stream(self.device)
-        so_far = kind.Event()
-        so_far.record(kind.current_stream(self.device))
-        return self._on_side(kind, so_far)
+        if event is None:
+            event = kind.Event()
+            event.record(kind.current_stream(self.device))
+        return self._on_side(kind, event)
 
     @contextmanager
-    def _on_side(self, kind: Any, so_far: Any) -> Iterator[None]:
+    def _on_side(self, kind: Any, event: Any) -> Iterator[None]:
         with kind.stream(self._side):
-            self._side.wait_event(so_far)
+            self._side.wait_event(event)
             yield
 
     def load(self, vector: FloatArray) -> None:
         """Let the device have the newest values; the array may be written afterwards."""
         pair = self._pair_of(vector)
-        if self._are_apart and pair.newest == "host":
-            pair.there.copy_(pair.host)
+        if self.are_apart and pair.newest == "host":
+            self.layout.to_device(pair.there, pair.host)
             if vector.ctypes.data in self._followed:
                 pair.newest = "both"
 
     def store(self, vector: FloatArray) -> None:
         """Take the device's values as the newest."""
-        if not self._are_apart:
+        if not self.are_apart:
             return
         pair = self._pair_of(vector)
         if vector.ctypes.data in self._followed:
             pair.newest = "there"
         else:
-            pair.host.copy_(pair.there)
+            self.layout.to_host(pair.host, pair.there)
+
+    def hand_over(
+        self, vector: FloatArray, there: torch.Tensor, marks: Marks, ready: Ready
+    ) -> None:
+        """Bring a vector to the host part by part, as marks say that they are done.
+
+        `there` has its values on the device, and `ready` is called with the offset of each part.
+        """
+        pair, end = self._pair_of(vector), len(vector)
+        for offset, done in [*marks, Mark(0, None)]:
+            with self._behind(done):
+                self.layout.to_host(pair.host, there, offset, end)
+            pair.newest = "both"
+            ready(offset)
+            end = offset
 
     def load_into(self, place: torch.Tensor, vector: FloatArray) -> None:
         """Copy the newest values into a tensor on the device."""
@@ -121,7 +152,7 @@ class Mirrors(VectorSpace):
             self.load(vector)
             place.copy_(self.packed(vector))
         else:
-            place.copy_(torch.from_numpy(vector))
+            self.layout.to_device(place, torch.from_numpy(vector))
 
     def store_from(self, place: torch.Tensor, vector: FloatArray) -> None:
         """Take the values of a tensor on the device as the newest."""
@@ -129,18 +160,19 @@ class Mirrors(VectorSpace):
             self.packed(vector).copy_(place)
             self.store(vector)
         else:
-            torch.from_numpy(vector).copy_(place)
+            self.layout.to_host(torch.from_numpy(vector), place)
 
     def packed(self, vector: FloatArray) -> torch.Tensor:
-        """The vector (n,) on the device."""
+        """The vector (n,) on the device, in the order of `layout`."""
         return self._pair_of(vector).there
 
     def view(self, vector: FloatArray, part: FloatArray) -> torch.Tensor:
         """The part of the device's vector at the place of ``part``, a view on the host's."""
-        if not self._are_apart:
+        if not self.are_apart:
             return torch.from_numpy(part)
         offset = (part.ctypes.data - vector.ctypes.data) // _FLOAT_BYTES
         strides = [stride // _FLOAT_BYTES for stride in part.strides]
+        strides = self.layout.strides(vector.shape[-1], part.shape, strides)
         found = self.packed(vector).as_strided(part.shape, strides, offset)
         return found.data  # so that autograd takes no write elsewhere in the vector for one here
 
@@ -167,6 +199,6 @@ class Mirrors(VectorSpace):
         found = self._pairs.get(vector.ctypes.data)
         if found is None or found.host.shape != vector.shape:
             host = torch.from_numpy(vector)
-            there = torch.zeros_like(host, device=self.device) if self._are_apart else host
+            there = torch.zeros_like(host, device=self.device) if self.are_apart else host
             found = self._pairs[vector.ctypes.data] = _Pair(host, there)
         return found

@@ -18,11 +18,12 @@ import torch
 
 from knltrain import __version__
 from knltrain.assembly.factories import ENGINES
-from knltrain.backends.torch.backend import Precision, TorchBackend
+from knltrain.backends.torch.backend import TorchBackend
 from knltrain.backends.torch.device_optimizer import DeviceKernels, DeviceOptimizer
 from knltrain.backends.torch.devices import device_named
 from knltrain.backends.torch.graphs import cuda_graphs
 from knltrain.backends.torch.mirrors import Mirrors
+from knltrain.backends.torch.switches import Precision
 from knltrain.bench.step import protocol
 from knltrain.bench.step.torch_peer import forget_peak, peak
 from knltrain.data.dataset import Batch

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import final
 
-import numpy as np
-
 from knltrain.errors import ConfigError
 from knltrain.exchange.rules.rule import SynchronousRule
 from knltrain.vectors import FloatArray
@@ -25,16 +23,16 @@ class DifferenceRule(SynchronousRule):
 
     def contribute(self, local: FloatArray, center: FloatArray, contribution: FloatArray) -> None:
         """Write (local − center) / P."""
-        np.subtract(local, center, out=contribution)
-        np.divide(contribution, np.float32(self.workers), out=contribution)
+        self.arithmetic.subtract(local, center, out=contribution)
+        self.arithmetic.divide(contribution, self.workers, out=contribution)
 
     def absorb(self, center: FloatArray, kept: FloatArray, contribution: FloatArray) -> None:
         """Add one contribution, or a sum of them, to the center."""
-        np.add(center, contribution, out=center)
+        self.arithmetic.add(center, contribution, out=center)
 
     def follow(self, local: FloatArray, center: FloatArray, contribution: FloatArray) -> None:
         """Take over the center."""
-        np.copyto(local, center)
+        self.arithmetic.copy(center, out=local)
 
 
 @final
@@ -51,6 +49,8 @@ class ModelAveraging(DifferenceRule):
     first local.
     Raises ConfigError for less than one worker.
     """
+
+    computes_on_devices = True
 
     def __init__(self, workers: int, kernel: Callable[[FloatArray, FloatArray], None]) -> None:
         super().__init__(workers)
@@ -73,16 +73,16 @@ class GradientRule(SynchronousRule):
 
     def __init__(self, workers: int, kernel: Callable[[FloatArray, FloatArray], None]) -> None:
         check_workers(workers)
-        self._workers = np.float32(workers)
+        self.workers = workers
         self._kernel = kernel
 
     def absorb(self, center: FloatArray, kept: FloatArray, contribution: FloatArray) -> None:
         """Set the center to the sum of all contributions."""
-        np.copyto(center, contribution)
+        self.arithmetic.copy(contribution, out=center)
 
     def follow(self, local: FloatArray, center: FloatArray, contribution: FloatArray) -> None:
         """Take over the center."""
-        np.copyto(local, center)
+        self.arithmetic.copy(center, out=local)
 
     def synchronise(self, locals_: FloatArray, center: FloatArray, kept: FloatArray) -> None:
         """Do one whole exchange; 2 P + 2 memory accesses and P flops per element."""
@@ -100,9 +100,11 @@ class GradientMean(GradientRule):
     ``kernel``: ``vectorized_ops.<implementation>.elastic.synchronous_average``.
     """
 
+    computes_on_devices = True
+
     def contribute(self, local: FloatArray, center: FloatArray, contribution: FloatArray) -> None:
         """Write local / P."""
-        np.divide(local, self._workers, out=contribution)
+        self.arithmetic.divide(local, self.workers, out=contribution)
 
 
 @final
@@ -128,7 +130,7 @@ class GradientSum(GradientRule):
 
     def contribute(self, local: FloatArray, center: FloatArray, contribution: FloatArray) -> None:
         """Write the local unchanged."""
-        np.copyto(contribution, local)
+        self.arithmetic.copy(local, out=contribution)
 
 
 def check_workers(workers: int) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from typing import Protocol, final
 
-import numpy as np
-
 from knltrain.errors import ConfigError
-from knltrain.exchange.rules.rule import SynchronousRule
+from knltrain.exchange.rules.rule import DeviceArithmetic, SynchronousRule
 from knltrain.vectors import FloatArray
 
 
@@ -69,6 +67,7 @@ class EASGD(SynchronousRule):
     follows = False
     adds = True
     takes_back = True
+    computes_on_devices = True
     after = "gradient"
 
     def __init__(
@@ -82,14 +81,20 @@ class EASGD(SynchronousRule):
             )
         self.moving_rate = moving_rate
         self._kernels = kernels
+        self._increment = kernels.elastic_increment
+
+    def compute_on(self, arithmetic: DeviceArithmetic) -> None:
+        """Contribute, absorb and follow on a device from now on, on whole vectors."""
+        super().compute_on(arithmetic)
+        self._increment = arithmetic.elastic_increment
 
     def contribute(self, local: FloatArray, center: FloatArray, contribution: FloatArray) -> None:
         """Write e = α (local − center), and subtract it from ``local``; 4 memory accesses."""
-        self._kernels.elastic_increment(local, center, contribution, self.moving_rate)
+        self._increment(local, center, contribution, self.moving_rate)
 
     def absorb(self, center: FloatArray, kept: FloatArray, contribution: FloatArray) -> None:
         """Add one e, or a sum of them, to the center."""
-        np.add(center, contribution, out=center)
+        self.arithmetic.add(center, contribution, out=center)
 
     def follow(self, local: FloatArray, center: FloatArray, contribution: FloatArray) -> None:
         """Do nothing: ``contribute`` has already moved the local."""

@@ -7,12 +7,65 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, Protocol, TypeAlias, TypeVar, final
+
+import numpy as np
 
 from knltrain.vectors import FloatArray
 
 Moment: TypeAlias = Literal["gradient", "step"]
 """A moment of a step: its gradient is ready and the local is still W_t; or the local has moved."""
+
+
+class Arithmetic(Protocol):
+    """What rules compute contributions with, where the vectors are: float32 (n,), no overlap."""
+
+    @abstractmethod
+    def copy(self, values: FloatArray, out: FloatArray) -> None:
+        """Write the values to ``out``."""
+
+    @abstractmethod
+    def add(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:
+        """Write a + b, to one of them as well."""
+
+    @abstractmethod
+    def subtract(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:
+        """Write a − b."""
+
+    @abstractmethod
+    def divide(self, values: FloatArray, number: int, out: FloatArray) -> None:
+        """Write values / number, to the values as well."""
+
+
+class DeviceArithmetic(Arithmetic, Protocol):
+    """That of a device: arrays name their copies there, which are written."""
+
+    @abstractmethod
+    def elastic_increment(
+        self, local: FloatArray, center: FloatArray, increment: FloatArray, moving_rate: float, /
+    ) -> None:
+        """Pull one local, and write the increment for the center."""
+
+
+@final
+class HostArithmetic:
+    """NumPy's."""
+
+    def copy(self, values: FloatArray, out: FloatArray) -> None:
+        """Write the values to ``out``."""
+        np.copyto(out, values)
+
+    def add(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:
+        """Write a + b, to one of them as well."""
+        np.add(a, b, out=out)
+
+    def subtract(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:
+        """Write a − b."""
+        np.subtract(a, b, out=out)
+
+    def divide(self, values: FloatArray, number: int, out: FloatArray) -> None:
+        """Write values / number, to the values as well."""
+        np.divide(values, np.float32(number), out=out)
 
 
 Rule = TypeVar("Rule", bound="ExchangeRule")
@@ -68,6 +121,15 @@ class ExchangeRule(ABC):
 
     statistics: tuple[slice, ...] = ()
     """Where running statistics lie in the vectors, in order."""
+
+    arithmetic: Arithmetic = HostArithmetic()
+
+    computes_on_devices: bool = False
+    """Whether `compute_on` has an effect."""
+
+    def compute_on(self, arithmetic: DeviceArithmetic) -> None:
+        """Contribute, absorb and follow on a device from now on, on whole vectors."""
+        self.arithmetic = arithmetic
 
     def found(self, center: FloatArray, kept: FloatArray) -> None:  # noqa: B027
         """Set up ``kept`` for the ``center`` that all start from, unless it starts at 0."""

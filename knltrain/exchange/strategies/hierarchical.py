@@ -23,6 +23,8 @@ class HierarchicalStrategy(TwoLevelStrategy):
     - Hierarchical SGD: averages inside the group, and less often between groups.
     """
 
+    exchanges_on_devices = True
+
     def __init__(
         self,
         method: Method,
@@ -80,6 +82,7 @@ class HierarchicalStrategy(TwoLevelStrategy):
         outside = self._outside
         if outside is not None:
             if not self._moves_gradient:
+                self.space.to_host(self.parameters)  # the group may have moved them on devices
                 np.copyto(outside.parameters, self.parameters)
             outside.exchange(step)
         self._broadcast(None if outside is None else outside.parameters)

@@ -35,6 +35,7 @@ class LayerTreeStrategy(Strategy):
     """
 
     emulates_links = False
+    hears_of_parts = True
     steps_by_layer = True
     is_one_mpi_job = True
 

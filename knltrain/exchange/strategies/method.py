@@ -52,6 +52,12 @@ class StrategyTraits:
     takes_parts: ClassVar[bool] = False
     """Whether the vectors can be exchanged in parts, one after another."""
 
+    hears_of_parts: ClassVar[bool] = False
+    """Whether it exchanges parts of a gradient while others are computed."""
+
+    exchanges_on_devices: ClassVar[bool] = False
+    """Whether exchanges of a node's workers can leave vectors on devices."""
+
     needs_spares: ClassVar[bool] = False
     """Whether the transport's workers need a spare vector each."""
 

@@ -117,6 +117,7 @@ class LayerwiseStrategy(BackgroundStrategy):
     """
 
     takes_parts = True
+    hears_of_parts = True
 
     @classmethod
     def own_settings(cls, chosen: ExchangeConfig, network: PackedLayers) -> OwnSettings:
@@ -137,9 +138,8 @@ class LayerwiseStrategy(BackgroundStrategy):
         self._begun = 0
 
     def touched(self, moment: Moment, step: int) -> Touched:  # noqa: ARG002
-        """Return the gradient; devices tell of no part of it before the whole is done."""
-        local = (self.transport.local,)
-        return Touched(local, local) if moment == "gradient" else UNTOUCHED
+        """Return the gradient, whose last part is done then."""
+        return Touched((self.transport.local,)) if moment == "gradient" else UNTOUCHED
 
     def step_begins(self, step: int) -> None:
         """Prepare the rule for the exchanges of this step."""

@@ -195,7 +195,9 @@ class ThroughTransport(Strategy, Generic[AnyTransport]):
             np.copyto(self._own, self.transport.center)
 
     def touched(self, moment: Moment, step: int) -> Touched:
-        """Return the transport's local, where an exchange is due."""
+        """Return the transport's local, where an exchange on the host is due."""
+        if not self.transport.on_host:
+            return UNTOUCHED
         if moment != self.method.after or not self.method.due(step):
             return UNTOUCHED
         local = (self.transport.local,)

@@ -39,6 +39,7 @@ class SynchronousStrategy(CollectiveStrategy):
     """Exchanges with all workers at once, each doing its share of the work."""
 
     takes_parts = True
+    exchanges_on_devices = True
 
     def exchange(self, step: int) -> None:
         """Exchange with all workers at once, all parts of the vectors one after another."""

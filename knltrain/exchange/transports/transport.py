@@ -19,6 +19,9 @@ class Transport(Team):
     (`VisitedCenter`).
     """
 
+    on_host: bool = True
+    """Whether exchanges are on the host; else vectors stay on devices."""
+
     local: FloatArray
     """This worker's vector, shape (n,) float32, in the transport's memory; the worker fills it."""
 

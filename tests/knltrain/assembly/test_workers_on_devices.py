@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,8 @@ MEMBER = Path(__file__).with_name("device_member.py")
 RUN = """
 workers = {workers}
 network.name = "lenet"
-train = {{ steps = 7, batch = 16 }}
+train.steps = 7
+train.batch = 16
 data = {{ name = "digits", train_images = 48, test_images = 20 }}
 learning_rate.base = 0.01
 optimizer.name = "sgd"
@@ -25,7 +27,7 @@ evaluation.every_epochs = 1
 """
 
 
-def ends(folder: Path, place: str, workers: int) -> list[object]:
+def ends(folder: Path, place: str, workers: int) -> list[list[Any]]:
     """What each worker prints; the run lies in `folder`."""
     config = load_config(folder / "run.toml")
     (folder / place).mkdir()
@@ -58,6 +60,25 @@ def ends(folder: Path, place: str, workers: int) -> list[object]:
         ),
         pytest.param('exchange.method = "layerwise_sgd"', 2, id="layer by layer"),
         pytest.param(
+            'exchange.method = "layerwise_sgd"\nbalance.shares = [10, 6]\ntrain.iter_size = 2',
+            2,
+            id="parts of weighed sums",
+        ),
+        pytest.param(
+            'exchange = { method = "sync_sgd", within_nodes = "device" }', 2, id="sums on devices"
+        ),
+        pytest.param(
+            'exchange = { method = "sync_easgd2", within_nodes = "device" }',
+            2,
+            id="centers on devices",
+        ),
+        pytest.param(
+            'exchange = { method = "shmcaffe_h", group_size = 2, communication_period = 3,'
+            ' within_nodes = "device" }',
+            2,
+            id="a group on devices",
+        ),
+        pytest.param(
             'exchange = { method = "streaming_diloco", communication_period = 4, fragments = 2,'
             " delay_steps = 1, mixing = 0.5 }",
             2,
@@ -86,4 +107,18 @@ def test_vectors_on_devices_change_no_bit(tmp_path: Path, more: str, workers: in
     (tmp_path / "run.toml").write_text(RUN.format(workers=workers, more=more))
     here, there = (ends(tmp_path, place, workers) for place in ("host", "device"))
     assert all(here)
-    assert here == there
+    assert [worker[0] for worker in here] == [worker[0] for worker in there]
+
+
+@pytest.mark.slow
+def test_means_of_models_on_devices_are_those_of_the_host_within_rounding(tmp_path: Path) -> None:
+    """The host adds up differences from the first local, devices those from the old center."""
+    more = 'exchange = { method = "hierarchical_sgd", group_size = 2, within_nodes = "device" }'
+    (tmp_path / "run.toml").write_text(RUN.format(workers=4, more=more))
+    here, there = (
+        [(worker[0][1], *worker[1]) for worker in ends(tmp_path, place, 4)]
+        for place in ("host", "device")
+    )
+    assert len({model for model, *_ in there}) == 1
+    for (_, *expected), (_, *found) in zip(here, there, strict=True):
+        assert found == pytest.approx(expected, rel=1e-6)

@@ -103,3 +103,33 @@ def test_share_of_values_is_for_the_format_that_sends_the_largest(
         "exchange.wire_top_share = 0.05 is read by the wire format 'top_k', not by 'int8': "
         "leave it out"
     )
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (["exchange.method=seasgd"], "'seasgd', whose workers come when they are ready"),
+        (
+            ["exchange.method=hogwild_easgd"],
+            "'hogwild_easgd', whose workers come when they",
+        ),
+        (["backend.tuning=full"], "backend.tuning = 'full', which measures times"),
+        (["backend.micro_batch=auto"], "backend.micro_batch = 'auto'"),
+        (
+            ["balance.shares=fitted"],
+            "'fitted', which measures times: expected numbers",
+        ),
+        (["balance.periods=by_speed"], "balance.periods = 'by_speed'"),
+    ],
+)
+def test_what_depends_on_time_is_refused_where_bits_are_to_be_the_same(
+    refusal: Refusal, settings: list[str], told: str
+) -> None:
+    message = refusal("train.deterministic=true", *settings)
+    assert told in message
+    assert "or deterministic = false" in message
+
+
+@pytest.mark.parametrize("method", ["sync_easgd3", "layerwise_sgd", "original_easgd", "diloco"])
+def test_methods_with_an_order_may_be_deterministic(load: Load, method: str) -> None:
+    assert load("train.deterministic=true", f"exchange.method={method}").train.deterministic

@@ -41,6 +41,20 @@ def test_batches_are_taken_as_views_and_given_back(make_ring: MakeRing) -> None:
     assert ring.wanted(0) == 7
 
 
+def test_the_batch_that_follows_is_seen_when_it_is_there(make_ring: MakeRing) -> None:
+    ring = make_ring()
+    feed = feed_of(ring)
+    feed.begin(3)
+    ring.put(0, 6)
+    feed.take(3, 0)
+    assert feed.following(3, 0) is None
+    ring.put(0, 7)
+    assert feed.following(3, 0) is ring.batch(0, 7)
+    feed.give_back()
+    feed.take(3, 1)
+    assert feed.following(3, 1) is None  # its slot still has the one before
+
+
 def test_a_worker_that_leaves_says_so(make_ring: MakeRing) -> None:
     ring = make_ring()
     own = BatchRing(os.dup(ring.fd), 1, 2, ring._shape)

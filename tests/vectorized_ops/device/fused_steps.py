@@ -14,6 +14,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import torch
 
 from tests.vectorized_ops.device.drawn import groups_of, three_steps
 from vectorized_ops.device import adamw, adaptive, fused, lars, sgd
@@ -21,6 +22,7 @@ from vectorized_ops.device.groups import DeviceGroups
 from vectorized_ops.parameter_groups import Clipping
 from vectorized_ops.reference import adamw as reference_adamw
 from vectorized_ops.reference import adaptive as reference_adaptive
+from vectorized_ops.reference import elastic as reference_elastic
 from vectorized_ops.reference import lars as reference_lars
 from vectorized_ops.reference import sgd as reference_sgd
 
@@ -94,6 +96,17 @@ def steps() -> Iterator[tuple[str, float]]:
             yield f"{update}, {name}", max(float(np.abs(a - b).max()) for a, b in found)
 
 
+def elastic() -> tuple[str, float]:
+    """The largest difference of one pull to its definition."""
+    draws = np.random.default_rng(7)
+    here = [draws.standard_normal(2501, dtype=np.float32) for _ in range(3)]
+    there = [torch.from_numpy(each.copy()) for each in here]
+    reference_elastic.elastic_increment(*here, 0.3)
+    fused.launch_elastic(*there, float(np.float32(0.3)))
+    pairs = zip(here, there, strict=True)
+    return "elastic", max(float(np.abs(a - b.numpy()).max()) for a, b in pairs)
+
+
 def compiled() -> Iterator[tuple[str, dict[str, int]]]:
     """For each kernel and chip: loads of four values, local memory, contracted products."""
     import triton
@@ -142,4 +155,7 @@ def kind_of(parameter: Any) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps(dict({"steps": steps, "compiled": compiled}[sys.argv[1]]())))
+    found: dict[str, Any] = dict(steps() if sys.argv[1] == "steps" else compiled())
+    if sys.argv[1] == "steps":
+        found.update([elastic()])
+    print(json.dumps(found))

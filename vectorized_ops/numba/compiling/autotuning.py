@@ -79,10 +79,10 @@ def chosen(
     if len(names) == 1:
         return Choice(names[0], {})
     path = _answer_path(question, names, made_by)
-    known = _read(path, names)
+    known = None if TUNING.mode == "fixed" else _read(path, names)
     if known is not None:
         return known
-    packaged = _packaged().get(question) if TUNING.mode == "auto" else None
+    packaged = _packaged().get(question) if TUNING.mode in ("auto", "fixed") else None
     if packaged in names:
         return Choice(packaged, {})
     if active_recorder() is not None:

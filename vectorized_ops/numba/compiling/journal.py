@@ -100,6 +100,7 @@ class Tuning:
     - "auto": hopeless candidates are not tried; once the time is spent, the one with the least
       expected time is chosen;
     - "off": that one is chosen from the beginning;
+    - "fixed": that one too, whatever was measured before;
     - "full": all are tried, without a limit.
     """
 
@@ -111,7 +112,9 @@ class Tuning:
     @property
     def is_over(self) -> bool:
         """Whether nothing may be measured any more."""
-        return self.mode == "off" or (self.mode == "auto" and self.spent >= self.seconds)
+        if self.mode == "auto":
+            return self.spent >= self.seconds
+        return self.mode in ("off", "fixed")
 
     def told(self) -> str:
         """How much has been measured, and how long that took."""

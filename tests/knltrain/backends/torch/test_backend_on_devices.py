@@ -55,7 +55,6 @@ def computed(
     parameters.initialise(3)
     batch = batch_for(network, 4)
     backend = TorchBackend(network, 4, 1, mirrors=mirrors, precision=precision)
-    torch.manual_seed(11)
     backend.loss_and_gradient(batch, parameters.packed, gradient)
     parameters.packed -= np.float32(0.01) * gradient
     loss = backend.loss_and_gradient(batch, parameters.packed, gradient)

@@ -217,11 +217,11 @@ def test_dropout_works_in_training_only() -> None:
     made = TorchBackend(network, 4, threads=1)
     images = np.random.default_rng(0).standard_normal((4, 1, 1, 64), np.float32)
     batch, gradient = Batch(images, np.zeros(4, np.int64)), aligned_zeros(network.packed_size)
-    torch.manual_seed(1)
-    losses = {made.loss_and_gradient(batch, parameters.packed, gradient) for _ in range(4)}
-    assert len(losses) == 4
-    torch.manual_seed(1)
-    assert made.loss_and_gradient(batch, parameters.packed, gradient) in losses
+    losses = []
+    for batch.key[0] in (0, 1, 2, 3, 1):
+        losses.append(made.loss_and_gradient(batch, parameters.packed, gradient))
+    assert len(set(losses)) == 4
+    assert losses[4] == losses[1]
     assert len({made.evaluate(batch, parameters.packed) for _ in range(4)}) == 1
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from knltrain.backends.backend import nobody_waits
 from knltrain.backends.torch.execution import EagerExecution
 from knltrain.network.layers import BatchNormalisation, Convolution, Dense
 from knltrain.network.network import Network
@@ -37,7 +38,7 @@ def test_gradient_is_written_where_it_is_wanted_and_statistics_are_left_alone() 
     for _ in range(2):  # Each time into another vector.
         gradient = ParameterVector(NETWORK)
         loss = module(torch.arange(50.0).reshape(2, 1, 5, 5)).square().sum()
-        execution.backward(loss, module, _tensors(gradient))
+        execution.backward(loss, module, _tensors(gradient), nobody_waits)
         assert gradient.views["conv.weights"].any()
         assert gradient.views["out.bias"] == pytest.approx(2 * _logits_sum(module), rel=1e-4)
         assert not np.any(gradient.views["norm.running_mean"])

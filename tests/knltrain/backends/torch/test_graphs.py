@@ -14,6 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from knltrain.backends.backend import nobody_waits
 from knltrain.backends.cpu.backend import REMEMBERED_VECTORS
 from knltrain.backends.loss import PLAIN, Loss, SigmoidCrossEntropy, SoftmaxCrossEntropy
 from knltrain.backends.torch.backend import TorchBackend
@@ -111,10 +112,9 @@ def trained(
     backend = TorchBackend(
         network, 4, 1, loss=loss, mirrors=mirrors, precision=precision, graph=graph
     )
-    torch.manual_seed(11)
     for step, number in enumerate(images):
         values = draws.standard_normal((number, *network.input_shape), np.float32)
-        batch = Batch(values, draws.integers(0, 10, number))
+        batch = Batch(values, draws.integers(0, 10, number), np.full(1, 11 + step, np.uint64))
         own, gradient = vectors[step % 2], gradients[step % 2]
         losses.append(backend.loss_and_gradient(batch, own, gradient))
         vectors[1 - step % 2][:] = own - np.float32(0.01) * gradient
@@ -211,11 +211,11 @@ def test_a_step_is_on_its_device_alone(name: str) -> None:
     vectors = ParameterVector(network).packed, ParameterVector(network).packed
     images = torch.empty((4, *network.input_shape), device=device).permute(0, 3, 1, 2)
     labels = torch.zeros(4, dtype=torch.int64, device=device)
-    backend._compute(*vectors, images, labels)  # which brings the vectors there
+    backend._compute(*vectors, images, labels, nobody_waits)  # which brings the vectors there
     with OneDevice(device):
-        assert backend._compute(*vectors, images, labels).device == device
+        assert backend._compute(*vectors, images, labels, nobody_waits).device == device
         with pytest.raises(AssertionError, match="is on cpu"):
-            backend._compute(*vectors, images, torch.zeros(4, dtype=torch.int64))
+            backend._compute(*vectors, images, torch.zeros(4, dtype=torch.int64), nobody_waits)
 
 
 def test_a_tape_refuses_values_that_python_reads() -> None:

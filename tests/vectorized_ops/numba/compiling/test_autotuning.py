@@ -92,6 +92,17 @@ def test_what_may_not_be_measured_is_chosen_by_what_it_is_expected_to_take(
     assert chosen("q", {"plain": lambda: None, "quick": lambda: None}).seconds
 
 
+def test_what_was_measured_does_not_count_where_choices_are_fixed(
+    tuning: Tuning, folder: Path
+) -> None:
+    expected = {"plain": 1.0, "quick": 0.9}
+    slow = {"plain": lambda: None, "quick": sleeping(0.01, [])}
+    assert chosen("q", slow, expected).name == "plain"
+    assert any(folder.iterdir())
+    tuning.mode = "fixed"
+    assert chosen("q", dict.fromkeys(expected, must_not_run), expected) == Choice("quick", {})
+
+
 def test_what_is_known_of_the_processor_is_measured_only_where_all_is_to_be(
     tuning: Tuning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,7 +112,8 @@ def test_what_is_known_of_the_processor_is_measured_only_where_all_is_to_be(
     monkeypatch.setattr(autotuning, "kernel_packages", lambda _: ())
     monkeypatch.setattr(autotuning, "_packaged", autotuning._packaged.__wrapped__)
     untried = {"plain": must_not_run, "quick": must_not_run}
-    assert chosen("q", untried, made_by="sources") == Choice("quick", {})
+    for tuning.mode in ("fixed", "auto"):
+        assert chosen("q", untried, made_by="sources") == Choice("quick", {})
     tried = {"plain": sleeping(0.01, []), "quick": lambda: None}
     assert chosen("r", tried).seconds, "it is no candidate any more"
     tuning.mode = "full"

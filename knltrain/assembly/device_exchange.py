@@ -1,0 +1,82 @@
+"""Exchanges between the devices of a node, where `exchange.within_nodes` asks for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knltrain.assembly.own_backend import device_of
+from knltrain.config import RunConfig
+from knltrain.errors import ConfigError
+
+if TYPE_CHECKING:
+    from knltrain.exchange.strategies.method import Method
+    from knltrain.exchange.transports.team import Team
+    from knltrain.exchange.transports.transport import CollectiveTransport
+    from knltrain.vectors import VectorSpace
+
+_FITTING = (
+    "'segment', or a method whose workers average all at once, such as 'sync_sgd', 'sync_easgd2' "
+    "or 'shmcaffe_h'"
+)
+
+
+def check_within_nodes(config: RunConfig, method: Method) -> None:
+    """Raise ConfigError unless workers of a node can exchange between their devices."""
+    where = "exchange.within_nodes = 'device'"
+    for rank in range(int(config.workers)):
+        named = device_of(config, rank)
+        if named == "cpu":
+            raise ConfigError(
+                f"{where}, but worker {rank} computes on the host: expected 'segment', or "
+                "backend.device = 'cuda' for all workers"
+            )
+        if ":" in named and int(config.workers) > 1:
+            raise ConfigError(
+                f"{where}, but several workers share the device '{named}', which its library "
+                "refuses: expected 'segment', or backend.device = 'cuda', one for each worker"
+            )
+    if method.levels is None and config.total_nodes > 1:
+        raise ConfigError(
+            f"{where} on {config.total_nodes} computers: expected 'segment', or a method of groups "
+            "whose workers are those of a computer, such as 'shmcaffe_h'"
+        )
+    inside = method if method.levels is None else method.levels.inside
+    strategies = method.strategy.exchanges_on_devices and inside.strategy.exchanges_on_devices
+    if not (strategies and inside.rule.computes_on_devices and len(inside.parts) == 1):
+        raise ConfigError(f"{where} with method {method.name}: expected {_FITTING}")
+
+
+def exchanging_on_devices(config: RunConfig, team: Team, space: VectorSpace) -> Team:
+    """The team, with exchanges of a node's workers, or of a group, on devices."""
+    from knltrain.exchange.transports.grouped_team import GroupedTeam
+    from knltrain.exchange.transports.transport import CollectiveTransport
+
+    inside = team.inside if isinstance(team, GroupedTeam) else team
+    assert isinstance(inside, CollectiveTransport)
+    if inside.workers == 1:
+        return team
+    found = _on_devices(config, inside, space)
+    if not isinstance(team, GroupedTeam):
+        return found
+    team.inside = team.group = found
+    return team
+
+
+def _on_devices(
+    config: RunConfig, inside: CollectiveTransport, space: VectorSpace
+) -> CollectiveTransport:
+    import numpy as np
+
+    from knltrain.backends.torch.device_exchange import DeviceExchange
+    from knltrain.backends.torch.mirrors import Mirrors
+    from knltrain.communication.device_sum import TensorSum
+    from knltrain.exchange.transports.on_devices import OnDevices
+
+    assert isinstance(space, Mirrors)
+
+    def tell(number: int) -> int:
+        return int(inside.all_sum(np.array([number], np.float64))[0])
+
+    limit = config.exchange.timeout_seconds
+    sums = TensorSum(space.device.type, inside.rank, inside.workers, tell, limit)
+    return OnDevices(inside, space, DeviceExchange(space, sums))

@@ -1,0 +1,67 @@
+"""The arithmetic of exchanges on a device, called with arrays of the host as NumPy's is."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+import torch
+
+from knltrain.backends.torch.devices import failures_told
+from knltrain.backends.torch.mirrors import Mirrors
+from knltrain.communication.device_sum import TensorSum
+from knltrain.vectors import FloatArray
+from vectorized_ops.device.elastic import elastic_increment
+
+
+@final
+class DeviceExchange:
+    """Arithmetic and sums on followed vectors (n,) of `mirrors`, which have the newest values."""
+
+    def __init__(self, mirrors: Mirrors, sums: TensorSum) -> None:
+        self._mirrors, self._sums = mirrors, sums
+
+    def copy(self, values: FloatArray, out: FloatArray) -> None:
+        """Write the values to ``out``."""
+        self._there(values)
+        self._mirrors.packed(out).copy_(self._mirrors.packed(values))
+        self._mirrors.store(out)
+
+    def add(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:
+        """Write a + b, to one of them as well."""
+        torch.add(self._there(a), self._there(b), out=self._mirrors.packed(out))
+        self._mirrors.store(out)
+
+    def subtract(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:
+        """Write a − b."""
+        torch.sub(self._there(a), self._there(b), out=self._mirrors.packed(out))
+        self._mirrors.store(out)
+
+    def divide(self, values: FloatArray, number: int, out: FloatArray) -> None:
+        """Write values / number, to the values as well."""
+        divisor = float(np.float32(number))
+        torch.div(self._there(values), divisor, out=self._mirrors.packed(out))
+        self._mirrors.store(out)
+
+    def elastic_increment(
+        self, local: FloatArray, center: FloatArray, increment: FloatArray, moving_rate: float, /
+    ) -> None:
+        """Pull one local, and write the increment for the center."""
+        there = self._there(local), self._there(center), self._mirrors.packed(increment)
+        elastic_increment(*there, moving_rate)
+        for each in (local, increment):
+            self._mirrors.store(each)
+
+    def all_reduce(self, vector: FloatArray) -> None:
+        """Replace a vector's copy by the sum over all workers of the node (collective)."""
+        with failures_told(self._mirrors.device):
+            self._sums.all_reduce(self._there(vector))
+        self._mirrors.store(vector)
+
+    def close(self) -> None:
+        """Leave the others."""
+        self._sums.close()
+
+    def _there(self, vector: FloatArray) -> torch.Tensor:
+        self._mirrors.load(vector)
+        return self._mirrors.packed(vector)

@@ -1,0 +1,60 @@
+"""The next batch, copied to a device while that computes the present one."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias, final
+
+import torch
+
+Tensors: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+"""Images (N,C,H,W) and labels of a batch."""
+
+
+class _Sent(NamedTuple):
+    key: object
+    there: Tensors
+    arrived: Any
+
+
+@final
+class Prefetching:
+    """Copies one batch ahead to `device`, on a stream of its own.
+
+    On the host it is copied at once, and for tests alone.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream: Any = None
+        self._sent: _Sent | None = None
+
+    def send(self, key: object, here: Tensors) -> None:
+        """Begin to copy a batch of the host, which must stay as it is until it is taken."""
+        if self._device.type == "cpu":
+            self._sent = _Sent(key, (here[0].clone(), here[1].clone()), None)
+            return
+        module = getattr(torch, self._device.type)
+        if self._stream is None:
+            self._stream = module.Stream(self._device)
+        with module.stream(self._stream):
+            images, labels = (each.to(self._device, non_blocking=True) for each in here)
+            arrived = module.Event()
+            arrived.record(self._stream)
+        self._sent = _Sent(key, (images, labels), arrived)
+
+    def taken(self, key: object) -> Tensors | None:
+        """The batch that was sent with this key; what the device computes next waits for it."""
+        sent = self._sent
+        if sent is None or sent.key != key:
+            return None
+        self._sent = None
+        if sent.arrived is not None:
+            current = getattr(torch, self._device.type).current_stream(self._device)
+            current.wait_event(sent.arrived)
+            for each in sent.there:
+                each.record_stream(current)  # its memory is the other stream's
+        return sent.there
+
+    def clear(self) -> None:
+        """Release what was sent."""
+        self._sent = None

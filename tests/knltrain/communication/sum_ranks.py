@@ -1,0 +1,45 @@
+"""One worker of a node that adds up tensors: `sum_ranks.py RANK WORKERS FOLDER SCENARIO`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from knltrain.communication.device_sum import TensorSum
+from knltrain.errors import KnltrainError
+
+
+def main() -> None:
+    rank, workers, folder, scenario = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]
+    place = Path(folder) / "port"
+
+    def tell(number: int) -> int:
+        if number:
+            (place.with_suffix(".new")).write_text(str(number))
+            place.with_suffix(".new").rename(place)
+        while not place.exists():
+            time.sleep(0.01)
+        return int(place.read_text())
+
+    sums = TensorSum("cpu", rank, workers, tell, 10.0)
+    values = torch.arange(5, dtype=torch.float32) + rank
+    for _ in range(3):
+        sums.all_reduce(values)
+    print(json.dumps(values.tolist()), flush=True)
+    if scenario == "one ends":
+        if rank == 0:
+            os._exit(3)
+        try:
+            sums.all_reduce(values)
+        except KnltrainError as error:
+            print(json.dumps([type(error).__name__, str(error)]), flush=True)
+    sums.close()
+
+
+if __name__ == "__main__":
+    main()
