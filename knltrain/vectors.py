@@ -8,12 +8,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final, final
+from typing import Final, Protocol, final
+
+import numpy as np
 
 from vectorized_ops import layout
 from vectorized_ops.layout import FloatArray
 
-__all__ = ["HOST", "FloatArray", "HostSpace", "VectorSpace", "aligned_zeros"]
+__all__ = [
+    "HOST",
+    "Arithmetic",
+    "DeviceArithmetic",
+    "FloatArray",
+    "HostArithmetic",
+    "HostSpace",
+    "VectorSpace",
+    "aligned_zeros",
+]
 
 
 def aligned_zeros(size: int) -> FloatArray:
@@ -23,12 +34,68 @@ def aligned_zeros(size: int) -> FloatArray:
     return vector
 
 
+class Arithmetic(Protocol):
+    """What rules compute contributions with, where the vectors are: float32 (n,), no overlap."""
+
+    @abstractmethod
+    def copy(self, values: FloatArray, out: FloatArray) -> None:
+        """Write the values to ``out``."""
+
+    @abstractmethod
+    def add(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:
+        """Write a + b, to one of them as well."""
+
+    @abstractmethod
+    def subtract(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:
+        """Write a − b."""
+
+    @abstractmethod
+    def divide(self, values: FloatArray, number: int, out: FloatArray) -> None:
+        """Write values / number, to the values as well."""
+
+
+class DeviceArithmetic(Arithmetic, Protocol):
+    """That of a device: arrays name their copies there, which are written."""
+
+    @abstractmethod
+    def elastic_increment(
+        self, local: FloatArray, center: FloatArray, increment: FloatArray, moving_rate: float, /
+    ) -> None:
+        """Pull one local, and write the increment for the center."""
+
+
+@final
+class HostArithmetic:
+    """NumPy's."""
+
+    def copy(self, values: FloatArray, out: FloatArray) -> None:
+        """Write the values to ``out``."""
+        np.copyto(out, values)
+
+    def add(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:
+        """Write a + b, to one of them as well."""
+        np.add(a, b, out=out)
+
+    def subtract(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:
+        """Write a − b."""
+        np.subtract(a, b, out=out)
+
+    def divide(self, values: FloatArray, number: int, out: FloatArray) -> None:
+        """Write values / number, to the values as well."""
+        np.divide(values, np.float32(number), out=out)
+
+
 class VectorSpace(ABC):
     """Keeps the arrays on the host and their copies elsewhere coherent.
 
     Whoever reads an array on the host calls `to_host` before. Whoever has written it there calls
     `changed` before the device computes with it.
     """
+
+    @property
+    def arithmetic(self) -> DeviceArithmetic | None:
+        """That of exchanges on followed vectors, where they are; None on the host."""
+        return None
 
     @abstractmethod
     def follow(self, *vectors: FloatArray) -> None:

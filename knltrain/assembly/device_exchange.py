@@ -67,7 +67,7 @@ def _on_devices(
 ) -> CollectiveTransport:
     import numpy as np
 
-    from knltrain.backends.torch.device_exchange import DeviceExchange
+    from knltrain.backends.torch.device_sums import MirroredSums
     from knltrain.backends.torch.mirrors import Mirrors
     from knltrain.communication.device_sum import TensorSum
     from knltrain.exchange.transports.on_devices import OnDevices
@@ -79,4 +79,4 @@ def _on_devices(
 
     limit = config.exchange.timeout_seconds
     sums = TensorSum(space.device.type, inside.rank, inside.workers, tell, limit)
-    return OnDevices(inside, space, DeviceExchange(space, sums))
+    return OnDevices(inside, space, MirroredSums(space, sums))

@@ -15,12 +15,13 @@ from typing import Any, Final, Literal, final
 import torch
 
 from knltrain.backends.backend import Ready
+from knltrain.backends.torch.arithmetic import MirroredArithmetic
 from knltrain.backends.torch.device_layout import PLAIN, DeviceLayout
 from knltrain.backends.torch.devices import failures_told
 from knltrain.backends.torch.page_locked import PageLocked
 from knltrain.backends.torch.progress import Mark, Marks
 from knltrain.errors import DeviceError
-from knltrain.vectors import FloatArray, VectorSpace
+from knltrain.vectors import DeviceArithmetic, FloatArray, VectorSpace
 
 HOST: Final = torch.device("cpu")
 _FLOAT_BYTES = 4
@@ -56,6 +57,11 @@ class Mirrors(VectorSpace):
         self._locked = PageLocked(device, MOST_LOCKED)
         self._side: Any = None
         self._copying, self._is_open = RLock(), True
+
+    @property
+    def arithmetic(self) -> DeviceArithmetic | None:
+        """That of exchanges on followed vectors, if they have copies."""
+        return MirroredArithmetic(self) if self.are_apart else None
 
     def arrange(self, layout: DeviceLayout) -> None:
         """Let copies have this order of values; to be called before there are any."""

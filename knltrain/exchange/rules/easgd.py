@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Protocol, final
 
 from knltrain.errors import ConfigError
-from knltrain.exchange.rules.rule import DeviceArithmetic, SynchronousRule
-from knltrain.vectors import FloatArray
+from knltrain.exchange.rules.rule import SynchronousRule
+from knltrain.vectors import DeviceArithmetic, FloatArray
 
 
 class ElasticKernels(Protocol):

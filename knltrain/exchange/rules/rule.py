@@ -7,65 +7,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Literal, Protocol, TypeAlias, TypeVar, final
+from typing import Literal, TypeAlias, TypeVar
 
-import numpy as np
-
-from knltrain.vectors import FloatArray
+from knltrain.vectors import Arithmetic, DeviceArithmetic, FloatArray, HostArithmetic
 
 Moment: TypeAlias = Literal["gradient", "step"]
 """A moment of a step: its gradient is ready and the local is still W_t; or the local has moved."""
-
-
-class Arithmetic(Protocol):
-    """What rules compute contributions with, where the vectors are: float32 (n,), no overlap."""
-
-    @abstractmethod
-    def copy(self, values: FloatArray, out: FloatArray) -> None:
-        """Write the values to ``out``."""
-
-    @abstractmethod
-    def add(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:
-        """Write a + b, to one of them as well."""
-
-    @abstractmethod
-    def subtract(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:
-        """Write a − b."""
-
-    @abstractmethod
-    def divide(self, values: FloatArray, number: int, out: FloatArray) -> None:
-        """Write values / number, to the values as well."""
-
-
-class DeviceArithmetic(Arithmetic, Protocol):
-    """That of a device: arrays name their copies there, which are written."""
-
-    @abstractmethod
-    def elastic_increment(
-        self, local: FloatArray, center: FloatArray, increment: FloatArray, moving_rate: float, /
-    ) -> None:
-        """Pull one local, and write the increment for the center."""
-
-
-@final
-class HostArithmetic:
-    """NumPy's."""
-
-    def copy(self, values: FloatArray, out: FloatArray) -> None:
-        """Write the values to ``out``."""
-        np.copyto(out, values)
-
-    def add(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:
-        """Write a + b, to one of them as well."""
-        np.add(a, b, out=out)
-
-    def subtract(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:
-        """Write a − b."""
-        np.subtract(a, b, out=out)
-
-    def divide(self, values: FloatArray, number: int, out: FloatArray) -> None:
-        """Write values / number, to the values as well."""
-        np.divide(values, np.float32(number), out=out)
 
 
 Rule = TypeVar("Rule", bound="ExchangeRule")

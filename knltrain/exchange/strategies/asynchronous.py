@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
 
 from knltrain.errors import ConfigError
+from knltrain.exchange.rules.rule import ExchangeRule
 from knltrain.exchange.strategies.background import Background
 from knltrain.exchange.strategies.method import Method, Schedule
-from knltrain.exchange.strategies.strategy import StepLayer, ThroughTransport
+from knltrain.exchange.strategies.strategy import (
+    UNTOUCHED,
+    Moment,
+    StepLayer,
+    ThroughTransport,
+    Touched,
+)
 from knltrain.exchange.transports.team import Team
 from knltrain.exchange.transports.transport import WHOLE, Order, VisitedCenter
-from knltrain.vectors import FloatArray, aligned_zeros
+from knltrain.vectors import HOST, FloatArray, VectorSpace, aligned_zeros
 
 if TYPE_CHECKING:
     from knltrain.config import RunConfig
@@ -146,6 +154,21 @@ class OverlappedPushStrategy(CenterStrategy):
     def __init__(self, method: Method, transport: VisitedCenter) -> None:
         super().__init__(method, transport)
         self._update_thread = Background("knltrain-update", transport.clocks.beside)
+        self._space: VectorSpace = HOST
+        self._there: ExchangeRule | None = None
+        """The rule where vectors are computed with, if that is a device on which it can."""
+
+    @property
+    def space(self) -> VectorSpace:
+        """Where parameters and gradient are computed with, and locals are pulled."""
+        return self._space
+
+    @space.setter
+    def space(self, space: VectorSpace) -> None:
+        rule, self._space, self._there = self.method.rule, space, None
+        if space.arithmetic is not None and rule.computes_on_devices:
+            self._there = copy.copy(rule)
+            self._there.compute_on(space.arithmetic)
 
     @classmethod
     def check(cls, method: Method) -> None:
@@ -162,17 +185,42 @@ class OverlappedPushStrategy(CenterStrategy):
         """Return True: the update thread's pushes overlap."""
         return True
 
+    def touched(self, moment: Moment, step: int) -> Touched:
+        """Return nothing where the pull is on a device."""
+        return super().touched(moment, step) if self._there is None else UNTOUCHED
+
     def exchange(self, step: int) -> None:
         """Read the center, contribute, and let the update thread push."""
-        rule, transport = self.method.rule, self.transport
+        rule, transport, there = self.method.rule, self.transport, self._there
         with transport.clocks.waiting:
             self._update_thread.wait()
         rule.prepare(step)
         transport.read_center()
+        if there is not None:
+            self._contribute_there(there)
+            return
         for each, part in rule.on(WHOLE):
             local, center = transport.local[part], transport.center[part]
             each.contribute(local, center, self._contribution[part])
-        self._update_thread.begin(lambda: transport.push(rule, self._contribution, self._order))
+        self._update_thread.begin(self._push)
+
+    def _contribute_there(self, there: ExchangeRule) -> None:
+        """Pull the local on its device; the thread lets the increment come to the host."""
+        space, transport = self.space, self.transport
+        space.follow(transport.center, self._contribution)
+        space.changed(transport.center)
+        there.contribute(transport.local, transport.center, self._contribution)
+        beside = space.beside()
+
+        def push() -> None:
+            with beside:
+                space.to_host(self._contribution)
+            self._push()
+
+        self._update_thread.begin(push)
+
+    def _push(self) -> None:
+        self.transport.push(self.method.rule, self._contribution, self._order)
 
     def settle(self) -> None:
         """Wait for the update thread; raise its error if it failed."""

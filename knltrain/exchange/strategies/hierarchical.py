@@ -85,6 +85,7 @@ class HierarchicalStrategy(TwoLevelStrategy):
                 self.space.to_host(self.parameters)  # the group may have moved them on devices
                 np.copyto(outside.parameters, self.parameters)
             outside.exchange(step)
+            self.space.to_host(outside.parameters)  # as the root may have moved its own there
         self._broadcast(None if outside is None else outside.parameters)
 
     def _broadcast(self, values: FloatArray | None) -> None:

@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.errors import ConfigError
-from knltrain.exchange.rules.rule import DeviceArithmetic, SynchronousRule
+from knltrain.exchange.rules.rule import SynchronousRule
 from knltrain.exchange.transports.transport import WHOLE, CollectiveTransport
 from knltrain.vectors import FloatArray, VectorSpace, aligned_zeros
 
 
-class DeviceSums(DeviceArithmetic, Protocol):
-    """Arithmetic on devices, and sums over all workers there."""
+class DeviceSums(Protocol):
+    """Sums over all workers on their devices."""
 
     def all_reduce(self, vector: FloatArray) -> None:
         """Replace a vector's copy (n,) on the device by the sum over all workers (collective).
@@ -40,7 +40,9 @@ class OnDevices(CollectiveTransport):
     on_host = False
 
     def __init__(self, host: CollectiveTransport, space: VectorSpace, sums: DeviceSums) -> None:
+        assert space.arithmetic is not None
         self._host, self._space, self._sums = host, space, sums
+        self._arithmetic = space.arithmetic
         self.rank, self.workers, self.clocks = host.rank, host.workers, host.clocks
         self.local, self.center = host.local, host.center
         self.spare, self.kept = host.spare, host.kept
@@ -50,8 +52,7 @@ class OnDevices(CollectiveTransport):
     def exchange(self, rule: SynchronousRule, part: slice = WHOLE) -> None:
         """Apply ``rule`` once to all locals and the center, whole (collective)."""
         assert part == WHOLE
-        if rule.arithmetic is not self._sums:
-            rule.compute_on(self._sums)
+        rule.compute_on(self._arithmetic)
         contribution = self._contribution
         rule.contribute(self.local, self.center, contribution)
         self._sums.all_reduce(contribution)

@@ -45,7 +45,7 @@ def resnet18_cifar(classes: int = 10) -> Network:
 
 
 def resnet18_narrow(classes: int = 10) -> Network:
-    """resnet18_cifar with 24 channels for 64, hence 24 to 192; 1,575,706 parameters."""
+    """resnet18_cifar with 24 channels for 64, hence 24 to 192; 1,575,202 parameters."""
     return _resnet("resnet-18-narrow", _widths(24), 2, classes)
 
 

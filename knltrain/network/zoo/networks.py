@@ -51,6 +51,8 @@ NETWORKS: Final[dict[str, Callable[..., Network]]] = {
     "regnet-y-400mf": _of("regnet", "regnet_y_400mf"),
     "regnet-y-8gf": _of("regnet", "regnet_y_8gf"),
     "resnet-18": _of("resnet", "resnet18"),
+    "resnet-18-cifar": _of("cifar_resnet", "resnet18_cifar"),
+    "resnet-18-narrow": _of("cifar_resnet", "resnet18_narrow"),
     "resnet-20": _of("cifar_resnet", "resnet20"),
     "resnet-32": _of("cifar_resnet", "resnet32"),
     "resnet-34": _of("resnet", "resnet34"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from knltrain.backends.torch.device_exchange import DeviceExchange
+from knltrain.backends.torch.device_sums import MirroredSums
 from knltrain.backends.torch.mirrors import HOST, Mirrors
 from knltrain.errors import ConfigError
 from knltrain.exchange.rules.easgd import EASGD
@@ -41,8 +41,8 @@ def sums() -> Alone:
 
 @pytest.fixture
 def transport(mirrors: Mirrors, sums: Alone) -> OnDevices:
-    exchange = DeviceExchange(mirrors, sums)  # type: ignore[arg-type]
-    return OnDevices(Loopback(SIZE, 1), mirrors, exchange)
+    mirrored = MirroredSums(mirrors, sums)  # type: ignore[arg-type]
+    return OnDevices(Loopback(SIZE, 1), mirrors, mirrored)
 
 
 def test_an_exchange_is_seen_on_the_host_when_it_is_asked_for(

@@ -8,7 +8,13 @@ import pytest
 
 from knltrain.network.layers import Addition, Convolution
 from knltrain.network.network import Network
-from knltrain.network.zoo.cifar_resnet import resnet20, resnet32, resnet56
+from knltrain.network.zoo.cifar_resnet import (
+    resnet18_cifar,
+    resnet18_narrow,
+    resnet20,
+    resnet32,
+    resnet56,
+)
 
 PROJECTIONS = 2752
 """Parameters of 16 -> 32 and 32 -> 64 channels and of the normalisations behind them."""
@@ -54,3 +60,22 @@ def test_only_blocks_that_shrink_have_a_projection() -> None:
     projected = [layer.name for layer in resnet32().layers if layer.name.endswith("shortcut")]
     assert projected == ["stage2/0/shortcut", "stage3/0/shortcut"]
     assert resnet32().consumers("stage1/4/relu") == ("stage2/0/conv1", "stage2/0/shortcut")
+
+
+@pytest.mark.parametrize(
+    ("build", "parameters", "multiply_adds", "widths"),
+    [
+        (resnet18_cifar, 11_173_962, 555.4, (64, 128, 256, 512)),
+        (resnet18_narrow, 1_575_202, 78.5, (24, 48, 96, 192)),
+    ],
+)
+def test_resnet_18_has_four_stages_of_two_blocks(
+    build: Callable[[], Network], parameters: int, multiply_adds: float, widths: tuple[int, ...]
+) -> None:
+    network = build()
+    assert network.parameter_count == parameters
+    assert network.flops_per_image / 2e6 == pytest.approx(multiply_adds, rel=1e-3)
+    for stage, (size, width) in enumerate(zip((32, 16, 8, 4), widths, strict=True), start=1):
+        for block in range(2):
+            assert network.shape_of(f"stage{stage}/{block}/relu") == (size, size, width)
+    assert sum(isinstance(layer, Addition) for layer in network.layers) == 8

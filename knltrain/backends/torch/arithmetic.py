@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 import torch
 
-from knltrain.backends.torch.devices import failures_told
-from knltrain.backends.torch.mirrors import Mirrors
-from knltrain.communication.device_sum import TensorSum
 from knltrain.vectors import FloatArray
 from vectorized_ops.device.elastic import elastic_increment
 
+if TYPE_CHECKING:
+    from knltrain.backends.torch.mirrors import Mirrors
+
 
 @final
-class DeviceExchange:
-    """Arithmetic and sums on followed vectors (n,) of `mirrors`, which have the newest values."""
+class MirroredArithmetic:
+    """Arithmetic on followed vectors (n,) of `mirrors`, which have the newest values then."""
 
-    def __init__(self, mirrors: Mirrors, sums: TensorSum) -> None:
-        self._mirrors, self._sums = mirrors, sums
+    def __init__(self, mirrors: Mirrors) -> None:
+        self._mirrors = mirrors
 
     def copy(self, values: FloatArray, out: FloatArray) -> None:
         """Write the values to ``out``."""
@@ -51,16 +51,6 @@ class DeviceExchange:
         elastic_increment(*there, moving_rate)
         for each in (local, increment):
             self._mirrors.store(each)
-
-    def all_reduce(self, vector: FloatArray) -> None:
-        """Replace a vector's copy by the sum over all workers of the node (collective)."""
-        with failures_told(self._mirrors.device):
-            self._sums.all_reduce(self._there(vector))
-        self._mirrors.store(vector)
-
-    def close(self) -> None:
-        """Leave the others."""
-        self._sums.close()
 
     def _there(self, vector: FloatArray) -> torch.Tensor:
         self._mirrors.load(vector)
