@@ -120,6 +120,10 @@ class VectorSpace(ABC):
     def changed(self, *vectors: FloatArray) -> None:
         """Take the arrays' values on the host as the newest."""
 
+    @abstractmethod
+    def computed(self, *vectors: FloatArray) -> None:
+        """Take the values of followed arrays on the device as the newest."""
+
     def take(self, *vectors: FloatArray) -> None:
         """Follow arrays that were written on the host, and send them."""
         self.follow(*vectors)
@@ -145,6 +149,9 @@ class HostSpace(VectorSpace):
         return nullcontext()
 
     def changed(self, *vectors: FloatArray) -> None:
+        """Do nothing."""
+
+    def computed(self, *vectors: FloatArray) -> None:
         """Do nothing."""
 
 

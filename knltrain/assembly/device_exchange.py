@@ -9,6 +9,8 @@ from knltrain.config import RunConfig
 from knltrain.errors import ConfigError
 
 if TYPE_CHECKING:
+    import torch
+
     from knltrain.exchange.strategies.method import Method
     from knltrain.exchange.transports.team import Team
     from knltrain.exchange.transports.transport import CollectiveTransport
@@ -35,6 +37,12 @@ def check_within_nodes(config: RunConfig, method: Method) -> None:
                 f"{where}, but several workers share the device '{named}', which its library "
                 "refuses: expected 'segment', or backend.device = 'cuda', one for each worker"
             )
+    check_method_on_devices(config, method)
+
+
+def check_method_on_devices(config: RunConfig, method: Method) -> None:
+    """Raise ConfigError unless workers can exchange by a method between their devices."""
+    where = "exchange.within_nodes = 'device'"
     if method.levels is None and config.total_nodes > 1:
         raise ConfigError(
             f"{where} on {config.total_nodes} computers: expected 'segment', or a method of groups "
@@ -72,7 +80,12 @@ def _on_devices(
     from knltrain.communication.device_sum import TensorSum
     from knltrain.exchange.transports.on_devices import OnDevices
 
-    assert isinstance(space, Mirrors)
+    if not isinstance(space, Mirrors):
+        raise ConfigError(
+            "exchange.within_nodes = 'device', but not all parameters are in float32 on one device "
+            "that is not the host: expected 'segment', or a model that was brought there"
+        )
+    _check_apart(inside, space.device)
 
     def tell(number: int) -> int:
         return int(inside.all_sum(np.array([number], np.float64))[0])
@@ -80,3 +93,18 @@ def _on_devices(
     limit = config.exchange.timeout_seconds
     sums = TensorSum(space.device.type, inside.rank, inside.workers, tell, limit)
     return OnDevices(inside, space, MirroredSums(space, sums))
+
+
+def _check_apart(inside: CollectiveTransport, device: torch.device) -> None:
+    """Refuse workers of one device, which its library would refuse or wait for (collective)."""
+    from knltrain.backends.torch.devices import identity_of
+    from knltrain.exchange.transports.team import of_all_workers
+
+    own = identity_of(device)
+    found = of_all_workers(inside, [own])[:, 0].tolist()
+    alike = [rank for rank, each in enumerate(found) if each == own]
+    if device.type != "cpu" and len(alike) > 1:
+        raise ConfigError(
+            f"exchange.within_nodes = 'device', but workers {alike[0]} and {alike[1]} of this node "
+            f"have the same device, {device}: expected one for each, or 'segment'"
+        )

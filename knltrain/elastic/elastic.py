@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, final
 
 import numpy as np
@@ -11,11 +11,15 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from knltrain.backends.torch.mirrors import HOST as CPU
+from knltrain.backends.torch.mirrors import Mirrors
 from knltrain.elastic.membership import Membership
-from knltrain.elastic.packed_model import PackedModel
+from knltrain.elastic.packed_model import PackedModel, Place
 from knltrain.errors import CheckpointError, ElasticError
+from knltrain.exchange.strategies.strategy import Moment
 from knltrain.exchange.transports.team import Team
-from knltrain.vectors import aligned_zeros
+from knltrain.vectors import HOST, VectorSpace, aligned_zeros
+from knltrain.worker.step import on_host
 from knltrain.worker.termination import MEETING_SECONDS
 
 
@@ -27,8 +31,10 @@ class Elastic:
     `step` after each backward pass; all start from the values of rank 0. Without a launcher the
     process is the only worker. Models may have any floating-point dtype, and lie on any device; the
     exchange is in float32 on the host. Those of float32 on the CPU lie in the memory that the
-    workers of a node share, so nothing is copied. Buffers, as running statistics, are exchanged
-    with the parameters.
+    workers of a node share, so nothing is copied; those on one other device lie in one vector
+    there, which is copied where an exchange needs it. With ``within_nodes="device"`` workers of one
+    node, each with a device of its own, exchange there (NCCL). Buffers, as running statistics, are
+    exchanged with the parameters.
 
     `options` are the keys of the table [exchange] of a configuration, such as
     ``communication_period``, ``moving_rate``, ``between_nodes`` and ``wire_format``
@@ -53,9 +59,14 @@ class Elastic:
         self.model, self.optimizer = model, optimizer
         self.steps = 0
         """Steps that this worker has taken."""
-        self._packed = PackedModel(model)
+        self._space, place = space_of(model)
+        self._packed = PackedModel(model, *place)
         self._membership = Membership(
-            self._packed, {"method": method, **options}, implementation, self._learning_rate
+            self._packed,
+            {"method": method, **options},
+            implementation,
+            self._learning_rate,
+            self._space,
         )
         self._strategy = self._membership.strategy
         self._moves_gradients = self._strategy.method.moves == "gradient"
@@ -68,6 +79,7 @@ class Elastic:
         except BaseException as error:
             self._membership.close(error)
             raise
+        self._space.take(self._strategy.parameters, self._strategy.gradient)
         self._vector = self._strategy.parameters
         self._follow_all()
         self._hook = model.register_forward_pre_hook(self._forward_begins)
@@ -82,24 +94,28 @@ class Elastic:
 
         Raises PeerLost, RunAborted or ExchangeTimeout where another worker fails.
         """
-        strategy, packed = self._strategy, self._packed
+        strategy, packed, space = self._strategy, self._packed, self._space
         self._membership.check()
         self._begin()
+        space.send(strategy.parameters)
         moved = packed.statistics_since(strategy.parameters)
         if self._moves_gradients:
             packed.read_gradient(strategy.gradient)
-            for part, by in moved:
-                strategy.gradient[part] = -by
-        strategy.gradient_ready(self.steps)
+            packed.write_statistics(moved, strategy.gradient)
+            space.computed(strategy.gradient)
+        with self._on_host("gradient"):
+            strategy.gradient_ready(self.steps)
         if self._moves_gradients:
+            space.send(strategy.gradient)
             packed.follow_gradient(strategy.gradient)
-            moved = [(part, -strategy.gradient[part]) for part, _ in moved]
+            moved = packed.moved_by(moved, strategy.gradient)
         self._follow("gradient")
         self.optimizer.step()
         packed.read_weights(strategy.parameters)
-        for part, by in moved:
-            strategy.parameters[part] += by
-        strategy.stepped(self.steps)
+        packed.move_statistics(moved, strategy.parameters)
+        space.computed(strategy.parameters)
+        with self._on_host("step"):
+            strategy.stepped(self.steps)
         self._follow("step")
         packed.follow_statistics(strategy.parameters)
         self.optimizer.zero_grad()
@@ -126,15 +142,18 @@ class Elastic:
         self._check_between_steps("center()")
         self._strategy.settle()
         center = aligned_zeros(packed.packed_size)
+        self._space.to_host(self._strategy.model)
         center[:] = self._strategy.model
         own, vector = packed.copies(), self._vector
+        is_seen = packed.is_in_place and self._space is HOST  # by other workers
         self._is_center = True
         try:
-            packed.follow_weights(center)
-            packed.follow_statistics(center)
+            if is_seen:
+                packed.follow_weights(center)
+            packed.copy_all(center)
             yield self.model
         finally:
-            if packed.is_in_place:
+            if is_seen:
                 packed.follow_weights(vector)
             packed.put_back(own)
             self._is_center = False
@@ -146,6 +165,7 @@ class Elastic:
         """
         self._check_between_steps("state()")
         self._strategy.settle()
+        self._space.to_host(self._strategy.model, self._strategy.parameters)
         found: dict[str, npt.NDArray[Any]] = {
             "steps": np.array(self.steps, np.int64),
             "center": self._strategy.model,
@@ -176,6 +196,7 @@ class Elastic:
                 )
         found = {name: state[key] for name, key in kept.items()}
         strategy.restore(state["center"], state["local"], found)
+        self._space.take(strategy.parameters)
         self.steps = int(state["steps"])
         self._vector = strategy.parameters
         self._follow_all()
@@ -211,20 +232,28 @@ class Elastic:
         if not self._has_begun:
             self._has_begun = True
             self._packed.read_weights(self._strategy.parameters)
-            self._strategy.step_begins(self.steps)
+            self._space.computed(self._strategy.parameters)
+            with self._on_host("begin"):
+                self._strategy.step_begins(self.steps)
             self._follow("begin")
 
-    def _follow(self, moment: str) -> None:
+    def _on_host(self, moment: Moment) -> AbstractContextManager[None]:
+        """Let the strategy's call of a moment find and leave its vectors on the host."""
+        return on_host(self._strategy, moment, self.steps)
+
+    def _follow(self, moment: Moment) -> None:
         """Take the weights that an exchange has moved, or that lie elsewhere now."""
         strategy, method = self._strategy, self._strategy.method
         has_moved = method.stream is not None or method.levels is not None
         has_moved = has_moved or (method.after == moment and method.due(self.steps))
         is_elsewhere = strategy.parameters is not self._vector
+        self._space.send(strategy.parameters)
         if is_elsewhere or (has_moved and not self._packed.is_in_place):
             self._vector = strategy.parameters
             self._packed.follow_weights(self._vector)
 
     def _follow_all(self) -> None:
+        self._space.send(self._vector)
         self._packed.follow_weights(self._vector)
         self._packed.follow_statistics(self._vector)
 
@@ -237,3 +266,13 @@ class Elastic:
 
     def _learning_rate(self, _step: int) -> float:
         return float(self.optimizer.param_groups[0]["lr"])
+
+
+def space_of(model: nn.Module) -> tuple[VectorSpace, tuple[Place, torch.device]]:
+    """Where a model's vectors are computed with: on its device, if it is one with float32."""
+    kinds = {(each.device, each.dtype) for each in model.parameters() if each.is_floating_point()}
+    device, dtype = next(iter(kinds), (CPU, torch.float32))
+    if len(kinds) != 1 or dtype != torch.float32 or device.type in ("cpu", "meta"):
+        return HOST, (torch.from_numpy, CPU)
+    mirrors = Mirrors(device)
+    return mirrors, (mirrors.packed, device)

@@ -13,6 +13,7 @@ from typing import Any, Final, final
 import torch.distributed as dist
 
 from knltrain.assembly import build_method, resolved
+from knltrain.assembly.device_exchange import check_method_on_devices, exchanging_on_devices
 from knltrain.assembly.teams import build_team
 from knltrain.cluster.task import Task, this_task
 from knltrain.cluster.worker import MeetingPoint
@@ -29,6 +30,7 @@ from knltrain.launch.job_peers import JobPeers
 from knltrain.launch.node_share import NodeShare, expected_node_share
 from knltrain.launch.shared_memory import node_memory
 from knltrain.launch.way_between_nodes import check_way, with_way_decided
+from knltrain.vectors import VectorSpace
 
 _LAUNCHERS: Final = "torchrun, srun, mpirun and python -m affinity run"
 
@@ -39,9 +41,9 @@ class Membership:
 
     Without a launcher it is the only one. `exchange` are keys of the table [exchange] of a
     configuration; `implementation` is that of the kernels. `learning_rate` takes the number of a
-    step, from 0. Collective. Raises ConfigError for settings that do not fit, also each other's,
-    and for a model that another worker has not; SegmentError; ExchangeTimeout or PeerLost where
-    others do not come.
+    step, from 0; vectors are in `space`. Collective. Raises ConfigError for settings that do not
+    fit, also each other's, and for a model that another worker has not; SegmentError;
+    ExchangeTimeout or PeerLost where others do not come.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Membership:
         exchange: Mapping[str, Any],
         implementation: str,
         learning_rate: Callable[[int], float],
+        space: VectorSpace,
     ) -> None:
         task = this_task()
         _check_process_group(task)
@@ -71,7 +74,11 @@ class Membership:
                 peers = JobPeers(task, share, config, are_apart=False)
                 self._peers = open_.enter_context(peers)
                 team = self._joined(method, model, peers, open_)
+            if config.exchange.within_nodes != "segment":
+                check_method_on_devices(config, method)
+                team = exchanging_on_devices(config, team, space)
             self.strategy: Strategy = strategy_in(method, team)
+            self.strategy.space = space
             self._open = open_.pop_all()
 
     def check(self) -> None:

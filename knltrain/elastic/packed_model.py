@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
@@ -13,8 +13,11 @@ from torch.nn.parameter import is_lazy
 from knltrain.errors import NetworkError
 from knltrain.vectors import FloatArray
 
-Moved: TypeAlias = list[tuple[slice, FloatArray]]
-"""Parts of a vector, and by how much each has moved, (k,) float32."""
+Moved: TypeAlias = "list[tuple[PackedTensor, Tensor]]"
+"""Tensors, and by how much the values of each in a vector have moved, float32."""
+
+Place: TypeAlias = Callable[[FloatArray], Tensor]
+"""The tensor (n,) that a vector's values are computed with."""
 
 _LINE_FLOATS = 16
 """Every tensor begins on a cache line."""
@@ -42,34 +45,45 @@ class PackedTensor:
 
     def values_in(self, vector: FloatArray) -> Tensor:
         """Its values in `vector` as a tensor of its shape."""
-        return torch.from_numpy(vector).as_strided(self.tensor.shape, self.strides, self.offset)
+        return self.values_of(torch.from_numpy(vector))
+
+    def values_of(self, packed: Tensor) -> Tensor:
+        """Those in a vector that is a tensor."""
+        return packed.as_strided(self.tensor.shape, self.strides, self.offset)
 
 
 @final
 class PackedModel:
     """All floating-point parameters and buffers of `model`, module by module, in one vector.
 
-    The model may have any such dtype and lie on any device. Weights of float32 on the CPU can lie
-    in a vector themselves, so that nothing is copied. Buffers, which are running statistics, change
-    during a forward pass, so they stay where they are. A tensor that several modules share is
-    packed once. Raises NetworkError for a model without parameters, or with sparse, complex or lazy
-    ones.
+    The model may have any such dtype and lie on any device. Weights of float32 where `place` has
+    vectors, on the CPU or on a device, can lie in a vector themselves, so that nothing is copied;
+    such a vector has its newest values there whenever this is called. Buffers, which are running
+    statistics, change during a forward pass, so they stay where they are. A tensor that several
+    modules share is packed once. Raises NetworkError for a model without parameters, or with
+    sparse, complex or lazy ones.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        place: Place = torch.from_numpy,
+        device: torch.device = torch.device("cpu"),  # noqa: B008 (it does not change)
+    ) -> None:
         self.name = type(model).__name__
+        self._place = place
         self.parameters, self.packed_size = _packed(model)
         """All tensors, in the order of the vector, and its length (n)."""
         self._weights = [each for each in self.parameters if not each.is_statistic]
         self._statistics = [each for each in self.parameters if each.is_statistic]
         self.is_in_place = all(
-            each.tensor.dtype == torch.float32 and each.tensor.device.type == "cpu"
+            each.tensor.dtype == torch.float32 and each.tensor.device == device
             for each in self._weights
         )
         """Whether a vector can be the memory of the weights."""
 
     def read_all(self, vector: FloatArray) -> None:
-        """Write all values into `vector` (n,), which is zero."""
+        """Write all values into `vector` (n,) on the host, which is zero."""
         for each in self.parameters:
             each.values_in(vector).copy_(each.tensor.detach())
 
@@ -82,7 +96,7 @@ class PackedModel:
         if self.is_in_place:
             return
         for each in self._weights:
-            values, given = each.values_in(vector), each.tensor.detach()
+            values, given = self._values(each, vector), each.tensor.detach()
             if given.dtype == torch.float32:
                 values.copy_(given)
                 continue
@@ -97,7 +111,7 @@ class PackedModel:
         """
         with torch.no_grad():
             for each in self._weights:
-                tensor, values = each.tensor, each.values_in(vector)
+                tensor, values = each.tensor, self._values(each, vector)
                 if self.is_in_place:
                     tensor.data = values
                 elif tensor.dtype == torch.float64:
@@ -106,23 +120,42 @@ class PackedModel:
                 else:
                     tensor.copy_(values)
 
+    def copy_all(self, vector: FloatArray) -> None:
+        """Write all values of `vector` (n,), on the host, to where the model's are."""
+        self.put_back([each.values_in(vector) for each in self.parameters])
+
     def follow_statistics(self, vector: FloatArray) -> None:
         """Give the model the statistics of `vector`."""
         with torch.no_grad():
             for each in self._statistics:
-                each.tensor.copy_(each.values_in(vector))
+                each.tensor.copy_(self._values(each, vector))
 
     def statistics_since(self, vector: FloatArray) -> Moved:
         """How far the statistics have moved from those of `vector`."""
-        return [
-            (each.part, each.tensor.detach().cpu().float().flatten().numpy() - vector[each.part])
-            for each in self._statistics
-        ]
+        found = []
+        for each in self._statistics:
+            values = self._values(each, vector)
+            found.append((each, each.tensor.detach().to(values.device).float() - values))
+        return found
+
+    def write_statistics(self, moved: Moved, gradient: FloatArray) -> None:
+        """Write by how much statistics have moved, as the gradients that move them so."""
+        for each, by in moved:
+            self._values(each, gradient).copy_(by).neg_()
+
+    def moved_by(self, moved: Moved, gradient: FloatArray) -> Moved:
+        """How far the same statistics move by a gradient that was written so."""
+        return [(each, -self._values(each, gradient)) for each, _ in moved]
+
+    def move_statistics(self, moved: Moved, vector: FloatArray) -> None:
+        """Move those of `vector`."""
+        for each, by in moved:
+            self._values(each, vector).add_(by)
 
     def read_gradient(self, gradient: FloatArray) -> None:
         """Write the weights' gradients into `gradient` (n,); 0 where there is none."""
         for each in self._weights:
-            values = each.values_in(gradient)
+            values = self._values(each, gradient)
             if each.tensor.grad is None:
                 values.zero_()
             else:
@@ -134,7 +167,7 @@ class PackedModel:
             if each.tensor.requires_grad:
                 if each.tensor.grad is None:
                     each.tensor.grad = torch.empty_like(each.tensor)
-                each.tensor.grad.copy_(each.values_in(gradient))
+                each.tensor.grad.copy_(self._values(each, gradient))
 
     def copies(self) -> list[Tensor]:
         """Copies of all tensors, in order."""
@@ -151,6 +184,9 @@ class PackedModel:
         if self.is_in_place:
             for each in self._weights:
                 each.tensor.data = each.tensor.data.clone()
+
+    def _values(self, packed: PackedTensor, vector: FloatArray) -> Tensor:
+        return packed.values_of(self._place(vector))
 
 
 def _strides_in_vector(tensor: Tensor) -> tuple[int, ...]:

@@ -119,22 +119,17 @@ class TrainingStep:
         """
         part, clocks = self._strategy, self._clocks
         part.team.check()
-        with clocks.exchange, self._on_host("begin", step):
+        with clocks.exchange, on_host(part, "begin", step):
             part.step_begins(step)
         loss = self._loss_and_gradient(step)
-        with clocks.exchange, self._on_host("gradient", step):
+        with clocks.exchange, on_host(part, "gradient", step):
             part.gradient_ready(step)
         with clocks.update:
             learning_rate = self._learning_rate(step)
             self._optimizer.step(part.parameters, part.gradient, learning_rate)
-        with clocks.exchange, self._on_host("step", step):
+        with clocks.exchange, on_host(part, "step", step):
             part.stepped(step)
         return loss, learning_rate
-
-    def _on_host(self, moment: Moment, step: int) -> AbstractContextManager[None]:
-        """Let the strategy's call of a moment find and leave its vectors on the host."""
-        part = self._strategy
-        return _NOTHING if part.space is HOST else _while_touched(part, part.touched(moment, step))
 
     def rehearse(self, step: int) -> None:
         """Load or compile all that a step calls, so that no kernel is compiled while clocks run.
@@ -215,6 +210,11 @@ class TrainingStep:
             raise NonFiniteLoss(step, backend.first_non_finite(batch, part.parameters))
         self._feed.give_back()
         return loss
+
+
+def on_host(part: Strategy, moment: Moment, step: int) -> AbstractContextManager[None]:
+    """Let the strategy's call of a moment find and leave its vectors on the host."""
+    return _NOTHING if part.space is HOST else _while_touched(part, part.touched(moment, step))
 
 
 @contextmanager

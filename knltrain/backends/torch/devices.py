@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,6 +67,14 @@ def described(device: torch.device) -> dict[str, object]:
         found["model"] = str(properties.name)
         found["memory_bytes"] = int(properties.total_memory)
     return found
+
+
+def identity_of(device: torch.device) -> int:
+    """A number of 48 bits that two devices of a computer do not share, by their UUIDs."""
+    tell = getattr(_of_kind(device.type), "get_device_properties", None)
+    properties = None if tell is None or device.type == "cpu" else tell(device)
+    text = str(getattr(properties, "uuid", device))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "little")
 
 
 @contextmanager

@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from knltrain.assembly import build_dataset, build_network
+from knltrain.backends.torch.mirrors import HOST, Mirrors
 from knltrain.config import load_config
 from knltrain.data.order import ShardedBatches
-from knltrain.elastic import Elastic
+from knltrain.elastic import Elastic, elastic
 from knltrain.errors import KnltrainError
 from knltrain.input.batch_feed import FilledHere
 from knltrain.interchange.to_torch import to_torch
@@ -92,6 +93,11 @@ def of_center(run: Elastic) -> list[Any]:
 
 
 def made(method: str, options: Mapping[str, Any], model: nn.Module, rate: float = 0.1) -> Elastic:
+    """With the option "apart" vectors have copies on the host, as on a device."""
+    options = dict(options)
+    if options.pop("apart", False):
+        mirrors = Mirrors(HOST, are_apart=True)
+        elastic.space_of = lambda _model: (mirrors, (mirrors.packed, HOST))
     optimizer = torch.optim.SGD(model.parameters(), rate)
     return Elastic(model, optimizer, method, **{"implementation": "reference", **options})
 

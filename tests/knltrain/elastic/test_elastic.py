@@ -67,6 +67,41 @@ def test_a_transformer_in_bfloat16_learns() -> None:
     assert first[1] > 0.6
 
 
+ON_DEVICES = {
+    "sync_sgd": {},
+    "sync_easgd": {},
+    "sync_easgd3": {},
+    "layerwise_sgd": {},
+    "diloco": {},
+    "streaming_diloco": {},
+    "original_easgd": {},
+    "shmcaffe_h": {"group_size": 2, "communication_period": 3},
+    "hierarchical_sgd": {},
+    "sync_sgd between devices": {"within_nodes": "device"},
+    "sync_easgd2 between devices": {"within_nodes": "device"},
+    "shmcaffe_h between devices": {
+        "group_size": 2,
+        "communication_period": 3,
+        "within_nodes": "device",
+    },
+}
+
+
+@pytest.mark.parametrize("name", by_cost(list(ON_DEVICES), "sync_easgd3", quick="sync_easgd3"))
+def test_vectors_on_devices_give_the_same_bits(name: str) -> None:
+    method, options = name.split()[0], ON_DEVICES[name]
+    alone = {key: value for key, value in options.items() if key != "within_nodes"}
+    here = launched("train", method, **alone)
+    assert launched("train", method, apart=True, **options) == here
+    assert here[0][1][1] > LEARNT
+
+
+@pytest.mark.slow
+def test_workers_go_on_from_a_state_on_devices() -> None:
+    found = launched("goes_on", "sync_easgd2", apart=True, within_nodes="device")
+    assert found == [(0, [10, True])] * 2
+
+
 RUN = """
 workers = 2
 network.name = "lenet"
