@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from knltrain.assembly.own_backend import device_of
+from knltrain.assembly.own_backend import with_own_backend
 from knltrain.config import RunConfig
 from knltrain.errors import ConfigError
 
@@ -24,19 +24,30 @@ _FITTING = (
 
 def check_within_nodes(config: RunConfig, method: Method) -> None:
     """Raise ConfigError unless workers of a node can exchange between their devices."""
-    where = "exchange.within_nodes = 'device'"
+    from knltrain.communication.device_sum import check_library
+
+    where, known = "exchange.within_nodes = 'device'", dict[str, int]()
     for rank in range(int(config.workers)):
-        named = device_of(config, rank)
-        if named == "cpu":
+        device = with_own_backend(config, rank).backend.device
+        if device == "cpu":
             raise ConfigError(
                 f"{where}, but worker {rank} computes on the host: expected 'segment', or "
                 "backend.device = 'cuda' for all workers"
             )
-        if ":" in named and int(config.workers) > 1:
+        if device in known:
             raise ConfigError(
-                f"{where}, but several workers share the device '{named}', which its library "
-                "refuses: expected 'segment', or backend.device = 'cuda', one for each worker"
+                f"{where}, but workers {known[device]} and {rank} share the device '{device}', "
+                "which its library refuses: expected 'segment', or backend.device = 'cuda', one "
+                "for each worker"
             )
+        known[device] = rank
+    kinds = {device.partition(":")[0] for device in known}
+    if len(kinds) > 1:
+        raise ConfigError(
+            f"{where} with devices of the kinds {' and '.join(sorted(kinds))}, which no library "
+            "adds up: expected 'segment'"
+        )
+    check_library(*kinds)
     check_method_on_devices(config, method)
 
 
@@ -48,6 +59,10 @@ def check_method_on_devices(config: RunConfig, method: Method) -> None:
             f"{where} on {config.total_nodes} computers: expected 'segment', or a method of groups "
             "whose workers are those of a computer, such as 'shmcaffe_h'"
         )
+    exchange = config.exchange
+    for key in ("emulated_link_gbits", "packing"):
+        if (value := getattr(exchange, key)) != type(exchange).model_fields[key].default:
+            raise ConfigError(f"{where} with exchange.{key} = {value!r}: leave one of them out")
     inside = method if method.levels is None else method.levels.inside
     strategies = method.strategy.exchanges_on_devices and inside.strategy.exchanges_on_devices
     if not (strategies and inside.rule.computes_on_devices and len(inside.parts) == 1):
@@ -75,22 +90,25 @@ def _on_devices(
 ) -> CollectiveTransport:
     import numpy as np
 
+    from knltrain.assembly.teams import patience_seconds
     from knltrain.backends.torch.device_sums import MirroredSums
     from knltrain.backends.torch.mirrors import Mirrors
     from knltrain.communication.device_sum import TensorSum
     from knltrain.exchange.transports.on_devices import OnDevices
+    from knltrain.worker.termination import MEETING_SECONDS
 
     if not isinstance(space, Mirrors):
         raise ConfigError(
             "exchange.within_nodes = 'device', but not all parameters are in float32 on one device "
             "that is not the host: expected 'segment', or a model that was brought there"
         )
+    inside.barrier(MEETING_SECONDS)  # another one may still read images
     _check_apart(inside, space.device)
 
     def tell(number: int) -> int:
         return int(inside.all_sum(np.array([number], np.float64))[0])
 
-    limit = config.exchange.timeout_seconds
+    limit = patience_seconds(config)
     sums = TensorSum(space.device.type, inside.rank, inside.workers, tell, limit)
     return OnDevices(inside, space, MirroredSums(space, sums))
 

@@ -66,7 +66,7 @@ class _WorkerTeams(TeamFactory):
             collective = written_for_the_wire(
                 config, factories.between_nodes(config, node, nodes, self.meeting_point), self._size
             )
-        limit = _patience_seconds(config)
+        limit = patience_seconds(config)
         return join_across_nodes(self.segment_fds, local_rank, limit, node, nodes, collective)
 
     def visiting(self) -> Team:
@@ -95,7 +95,7 @@ class _WorkerTeams(TeamFactory):
         if self.segment_fds:
             from knltrain.exchange.transports.joining import join
 
-            return join(self.segment_fds, self.rank, _patience_seconds(self.config))
+            return join(self.segment_fds, self.rank, patience_seconds(self.config))
         from knltrain.exchange.transports.loopback import Loopback
 
         method = build_method(self.config, workers=1, packed=self.packed)
@@ -117,11 +117,11 @@ class _WorkerTeams(TeamFactory):
             return join_mpi(rank, ranks, store, MEETING_SECONDS, meeting_point.own_address, check)
 
         config = self.config
-        limit = _patience_seconds(config)
+        limit = patience_seconds(config)
         return join(self.segment_fds, self.rank, config.total_workers, job, limit)
 
 
-def _patience_seconds(config: RunConfig) -> float:
+def patience_seconds(config: RunConfig) -> float:
     """The timeout for a late worker: so much per step since the last meeting, up to a meeting's."""
     from knltrain.worker.termination import MEETING_SECONDS
 

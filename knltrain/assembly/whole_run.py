@@ -86,7 +86,11 @@ def check_run(config: RunConfig, keep: Callable[[Dataset], None] | None = None) 
         images,
         at_a_time,
         config.optimizer.name,
-        exchange_vectors=method.strategy.vectors(method) + vectors_between_nodes(config),
+        exchange_vectors=(
+            method.strategy.vectors(method)
+            + vectors_between_nodes(config)
+            + (config.exchange.within_nodes == "device")  # a contribution
+        ),
         iter_size=chosen.iter_size,
         workers=int(config.workers),
         batches_ahead_bytes=ahead * batch.bytes,

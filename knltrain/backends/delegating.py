@@ -29,6 +29,10 @@ class DelegatingBackend(Backend):
         """Rehearse by the backend."""
         self._for(batch).rehearse(batch, parameters, gradient)
 
+    def prefetch(self, batch: Batch) -> None:
+        """Let the backend hear of the next batch."""
+        self._for(batch).prefetch(batch)
+
     def evaluate(
         self, batch: Batch, parameters: FloatArray, logits: FloatArray | None = None
     ) -> tuple[float, int]:

@@ -10,13 +10,21 @@ import torch
 import torch.distributed as dist
 
 from knltrain.communication.internode.torch_failure import first_line, kind_of
-from knltrain.errors import ConfigError
+from knltrain.communication.shared_memory.polling import nap_until
+from knltrain.errors import ConfigError, ExchangeTimeout, KnltrainError
 
 LIBRARIES: Final = {"cuda": "nccl", "xpu": "xccl", "cpu": "gloo"}
 """What adds up tensors on each kind of device. PyTorch calls AMD's RCCL "nccl", too."""
 
 _OF_DEVICES: Final = {"nccl": "ProcessGroupNCCL", "xccl": "ProcessGroupXCCL"}
 _HERE: Final = "127.0.0.1"
+_ERRORS: Final = (RuntimeError, ValueError)
+_OF_DEVICES_ALONE: Final = ("OutOfMemoryError", "AcceleratorError")
+_OF_OTHERS: Final = (
+    KnltrainError,
+    *(getattr(torch, name) for name in _OF_DEVICES_ALONE if hasattr(torch, name)),
+)
+"""What is told elsewhere; those of PyTorch are RuntimeErrors, too."""
 
 
 def check_library(kind: str) -> None:
@@ -47,12 +55,11 @@ class TensorSum:
         timeout_seconds: float,
     ) -> None:
         check_library(kind)
-        self._name = LIBRARIES[kind]
+        self._name, self._timeout_seconds = LIBRARIES[kind], timeout_seconds
         limit = timedelta(seconds=timeout_seconds)
-        store = _store(rank, tell, limit)
         try:
-            self._group = self._joined(store, rank, workers, limit)
-        except (RuntimeError, ValueError) as error:
+            self._group = self._joined(_store(rank, tell, limit), rank, workers, limit)
+        except _ERRORS as error:
             raise self._failure(error) from error
 
     def _joined(self, store: Any, rank: int, workers: int, limit: timedelta) -> Any:
@@ -60,26 +67,46 @@ class TensorSum:
             gloo: Any = dist.ProcessGroupGloo  # type: ignore[attr-defined, unused-ignore]
             return gloo(store, rank, workers, limit)
         group = getattr(dist, _OF_DEVICES[self._name])
+        if not hasattr(group, "Options"):  # Intel's, of PyTorch before 2.10
+            return group(store, rank, workers)
         options = group.Options()
         options._timeout = limit
         return group(store, rank, workers, options)
 
-    def all_reduce(self, tensor: torch.Tensor) -> None:
-        """Replace a tensor by its sum; the device's next operations wait for it."""
+    def all_reduce(self, tensor: torch.Tensor, check: Callable[[], None]) -> None:
+        """Replace a tensor by its sum; waits until that is done.
+
+        ``check`` is called meanwhile, and may raise: the library tells nothing of a worker that
+        fails elsewhere.
+        """
         try:
-            self._group.allreduce([tensor]).wait()
-        except RuntimeError as error:
+            work = self._group.allreduce([tensor])
+            if not nap_until(work.is_completed, check, _nothing, self._timeout_seconds):
+                raise ExchangeTimeout(
+                    f"the sum over the devices of a node by '{self._name}' took more than "
+                    f"{self._timeout_seconds:g} s; if a worker can be so late, raise "
+                    "exchange.timeout_seconds"
+                )
+            work.wait()
+        except _OF_OTHERS:
+            raise
+        except _ERRORS as error:
             raise self._failure(error) from error
 
     def close(self) -> None:
         """Leave the group."""
-        self._group = None
+        group, self._group = self._group, None
+        if group is not None and self._name != "gloo":
+            group.shutdown()
 
     def _failure(self, error: Exception) -> Exception:
         return kind_of(error)(
-            f"the sum over the devices of a node by '{self._name}' failed: {first_line(error)}; if "
-            "a worker can be so late, raise exchange.timeout_seconds"
+            f"the sum over the devices of a node by '{self._name}' failed: {first_line(error)}"
         )
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _store(rank: int, tell: Callable[[int], int], limit: timedelta) -> Any:

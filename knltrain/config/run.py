@@ -120,7 +120,9 @@ class RunConfig(Table):
         if not self.train.deterministic:
             return self
         facts = METHODS.get(self.exchange.method)
-        if facts is not None and facts.schedule in ("first_come", "lock_free"):
+        is_alone = isinstance(self.workers, int) and self.total_workers == 1
+        come_alone = facts is not None and facts.schedule in ("first_come", "lock_free")
+        if come_alone and not is_alone:
             raise ValueError(
                 f"train.deterministic with exchange.method = '{self.exchange.method}', whose "
                 "workers come when they are ready: expected a method of all workers together "

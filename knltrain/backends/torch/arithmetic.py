@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-import numpy as np
 import torch
 
 from knltrain.vectors import FloatArray
@@ -39,8 +38,10 @@ class MirroredArithmetic:
 
     def divide(self, values: FloatArray, number: int, out: FloatArray) -> None:
         """Write values / number, to the values as well."""
-        divisor = float(np.float32(number))
-        torch.div(self._there(values), divisor, out=self._mirrors.packed(out))
+        there = self._there(values)
+        # A number of the host is multiplied by on a GPU, inverted, which rounds once more.
+        divisor = torch.full((), number, dtype=torch.float32, device=there.device)
+        torch.div(there, divisor, out=self._mirrors.packed(out))
         self._mirrors.store(out)
 
     def elastic_increment(

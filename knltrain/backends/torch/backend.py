@@ -99,17 +99,19 @@ class TorchBackend(Backend):
                 return self._graphed.loss_and_gradient(*found, parameters, gradient, ready)
             mirrors, images_labels = self._mirrors, self._there(batch)
             mirrors.load(parameters)
-            told = Marking(self._device, gradient.size) if mirrors.are_apart else ready
+            by_parts = mirrors.are_apart and ready is not nobody_waits
+            told = Marking(self._device, gradient.size) if by_parts else ready
             loss = self._compute(parameters, gradient, *images_labels, told)
             mirrors.store(gradient)
-            if isinstance(told, Marking) and ready is not nobody_waits:
+            if isinstance(told, Marking):
                 mirrors.hand_over(gradient, mirrors.packed(gradient), told.marks, ready)
             return loss.item()
 
     def prefetch(self, batch: Batch) -> None:
         """Copy the batch to the device beside what is computed there."""
         if self._mirrors.are_apart:
-            self._coming.send(_key(batch), self._here(batch))
+            with failures_told(self._device, len(batch.labels)):
+                self._coming.send(_key(batch), self._here(batch))
 
     def _compute(
         self,
@@ -163,6 +165,7 @@ class TorchBackend(Backend):
     def first_non_finite(self, batch: Batch, parameters: FloatArray) -> str | None:
         """Name of the first layer whose output is not finite in training; None when all are."""
         self._check_statistics(batch)
+        self._seed(int(batch.key[0]))
         module = self._loaded(parameters).train()
         _keep_statistics_in(module, {})
         with self._computing():

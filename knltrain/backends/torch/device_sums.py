@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import final
 
 from knltrain.backends.torch.devices import failures_told
@@ -17,11 +18,11 @@ class MirroredSums:
     def __init__(self, mirrors: Mirrors, sums: TensorSum) -> None:
         self._mirrors, self._sums = mirrors, sums
 
-    def all_reduce(self, vector: FloatArray) -> None:
+    def all_reduce(self, vector: FloatArray, check: Callable[[], None]) -> None:
         """Replace a vector's copy by the sum over all workers of the node (collective)."""
         with failures_told(self._mirrors.device):
             self._mirrors.load(vector)
-            self._sums.all_reduce(self._mirrors.packed(vector))
+            self._sums.all_reduce(self._mirrors.packed(vector), check)
         self._mirrors.store(vector)
 
     def close(self) -> None:

@@ -93,7 +93,7 @@ def failures_told(device: torch.device, images: int | None = None) -> Iterator[N
             f"train.iter_size ({_first_line(error)})"
         ) from error
     except RuntimeError as error:
-        if "does not have a deterministic implementation" in str(error):
+        if any(each in str(error) for each in _NOT_DETERMINISTIC):
             raise DeviceError(
                 f"{device}: train.deterministic = true, but {_first_line(error)}; expected a "
                 "network without this operation, or deterministic = false"
@@ -105,6 +105,11 @@ def failures_told(device: torch.device, images: int | None = None) -> Iterator[N
             "at the driver's log (dmesg, nvidia-smi -q), then resume the run"
         ) from error
 
+
+_NOT_DETERMINISTIC: Final = (
+    "does not have a deterministic implementation",
+    "CUBLAS_WORKSPACE_CONFIG",
+)
 
 _ACCELERATOR_ERRORS: Final[tuple[type[Exception], ...]] = tuple(
     filter(None, (getattr(torch, "AcceleratorError", None),))

@@ -123,6 +123,7 @@ class Mirrors(VectorSpace):
         with kind.stream(self._side):
             self._side.wait_event(event)
             yield
+        self._side.synchronize()  # what was launched there is not yet done with the copies
 
     def load(self, vector: FloatArray) -> None:
         """Let the device have the newest values; the array may be written afterwards."""
@@ -210,6 +211,7 @@ class Mirrors(VectorSpace):
         found = self._pairs.get(vector.ctypes.data)
         if found is None or found.host.shape != vector.shape:
             host = torch.from_numpy(vector)
-            there = torch.zeros_like(host, device=self.device) if self.are_apart else host
+            with failures_told(self.device):
+                there = torch.zeros_like(host, device=self.device) if self.are_apart else host
             found = self._pairs[vector.ctypes.data] = _Pair(host, there)
         return found

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple, TypeAlias, final
 
 import torch
 
-Tensors: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+There: TypeAlias = tuple[torch.Tensor, torch.Tensor]
 """Images (N,C,H,W) and labels of a batch."""
 
 
 class _Sent(NamedTuple):
     key: object
-    there: Tensors
+    there: There
     arrived: Any
 
 
@@ -28,7 +28,7 @@ class Prefetching:
         self._stream: Any = None
         self._sent: _Sent | None = None
 
-    def send(self, key: object, here: Tensors) -> None:
+    def send(self, key: object, here: There) -> None:
         """Begin to copy a batch of the host, which must stay as it is until it is taken."""
         if self._device.type == "cpu":
             self._sent = _Sent(key, (here[0].clone(), here[1].clone()), None)
@@ -42,7 +42,7 @@ class Prefetching:
             arrived.record(self._stream)
         self._sent = _Sent(key, (images, labels), arrived)
 
-    def taken(self, key: object) -> Tensors | None:
+    def taken(self, key: object) -> There | None:
         """The batch that was sent with this key; what the device computes next waits for it."""
         sent = self._sent
         if sent is None or sent.key != key:

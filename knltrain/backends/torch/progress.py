@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, final
 
@@ -12,6 +13,10 @@ from knltrain.network.layers import ParameterSpec
 
 LEAST_FLOATS: Final = 2**18
 """Smaller parts of a gradient that a device has computed are told of together with others."""
+
+
+_HAS_EXTERNAL_EVENTS: Final = "external" in inspect.signature(torch.cuda.Event.__new__).parameters
+"""Without them, as in some PyTorch before 2.9, a graph tells of no part before its end."""
 
 
 @final
@@ -71,10 +76,11 @@ class Marking:
     def __init__(self, device: torch.device, size: int, in_graph: bool = False) -> None:
         self.marks: Marks = []
         self._device, self._last, self._in_graph = device, size, in_graph
+        self._can_mark = not in_graph or device.type == "cpu" or _HAS_EXTERNAL_EVENTS
 
     def __call__(self, offset: int) -> None:
         """Note it, unless little was done since the last mark."""
-        if self._last - offset < LEAST_FLOATS:
+        if self._last - offset < LEAST_FLOATS or not self._can_mark:
             return
         self._last = offset
         self.marks.append(Mark(offset, self._recorded()))

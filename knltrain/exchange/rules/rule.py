@@ -72,7 +72,7 @@ class ExchangeRule(ABC):
     arithmetic: Arithmetic = HostArithmetic()
 
     computes_on_devices: bool = False
-    """Whether `compute_on` has an effect."""
+    """Whether it can `compute_on` a device."""
 
     def compute_on(self, arithmetic: DeviceArithmetic) -> None:
         """Contribute, absorb and follow on a device from now on, on whole vectors."""

@@ -84,6 +84,7 @@ class HierarchicalStrategy(TwoLevelStrategy):
             if not self._moves_gradient:
                 self.space.to_host(self.parameters)  # the group may have moved them on devices
                 np.copyto(outside.parameters, self.parameters)
+                self.space.changed(outside.parameters)
             outside.exchange(step)
             self.space.to_host(outside.parameters)  # as the root may have moved its own there
         self._broadcast(None if outside is None else outside.parameters)

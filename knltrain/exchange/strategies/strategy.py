@@ -53,7 +53,7 @@ class Strategy(StrategyTraits, ABC):
     team: Team
     """All workers of the run."""
     space: VectorSpace = HOST
-    """Where parameters and gradient are computed with; exchanges are on the host."""
+    """Where parameters and gradient are computed with."""
 
     @classmethod
     @abstractmethod

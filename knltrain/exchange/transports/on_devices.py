@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol, final
 
 import numpy as np
@@ -16,10 +17,10 @@ from knltrain.vectors import FloatArray, VectorSpace, aligned_zeros
 class DeviceSums(Protocol):
     """Sums over all workers on their devices."""
 
-    def all_reduce(self, vector: FloatArray) -> None:
+    def all_reduce(self, vector: FloatArray, check: Callable[[], None]) -> None:
         """Replace a vector's copy (n,) on the device by the sum over all workers (collective).
 
-        What the device computes next waits for it; the host may not.
+        What ``check`` raises while others are awaited comes through.
         """
 
     def close(self) -> None:
@@ -55,7 +56,8 @@ class OnDevices(CollectiveTransport):
         rule.compute_on(self._arithmetic)
         contribution = self._contribution
         rule.contribute(self.local, self.center, contribution)
-        self._sums.all_reduce(contribution)
+        with self.clocks.waiting:
+            self._sums.all_reduce(contribution, self.check)
         rule.absorb(self.center, self.kept, contribution)
         rule.follow(self.local, self.center, contribution)
 

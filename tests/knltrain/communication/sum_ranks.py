@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from knltrain.communication.device_sum import TensorSum
-from knltrain.errors import KnltrainError
+from knltrain.errors import KnltrainError, PeerLost
 
 
 def main() -> None:
@@ -29,15 +29,28 @@ def main() -> None:
     sums = TensorSum("cpu", rank, workers, tell, 10.0)
     values = torch.arange(5, dtype=torch.float32) + rank
     for _ in range(3):
-        sums.all_reduce(values)
+        sums.all_reduce(values, lambda: None)
     print(json.dumps(values.tolist()), flush=True)
     if scenario == "one ends":
         if rank == 0:
             os._exit(3)
         try:
-            sums.all_reduce(values)
+            sums.all_reduce(values, lambda: None)
         except KnltrainError as error:
             print(json.dumps([type(error).__name__, str(error)]), flush=True)
+    if scenario == "one is late" and rank == 0:
+        time.sleep(2.0)
+    elif scenario == "one is late":
+        waits_since = time.monotonic()
+
+        def check() -> None:
+            if time.monotonic() - waits_since > 0.5:
+                raise PeerLost("worker 0 failed elsewhere")
+
+        try:
+            sums.all_reduce(values, check)
+        except PeerLost as error:
+            print(json.dumps([str(error)]), flush=True)
     sums.close()
 
 

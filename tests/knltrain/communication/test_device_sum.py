@@ -39,6 +39,12 @@ def test_a_worker_that_has_ended_is_told_of(tmp_path: Path) -> None:
     assert "the sum over the devices of a node by 'gloo' failed" in message
 
 
+def test_what_is_heard_of_others_meanwhile_ends_the_sum(tmp_path: Path) -> None:
+    _, (values, said) = told(tmp_path, 2, "one is late")
+    assert values
+    assert said == ["worker 0 failed elsewhere"]
+
+
 @pytest.mark.parametrize("kind", ["meta", "cuda", "xpu"])
 def test_devices_without_a_library_are_refused(kind: str) -> None:
     available = torch.distributed.is_backend_available

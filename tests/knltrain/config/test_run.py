@@ -133,3 +133,8 @@ def test_what_depends_on_time_is_refused_where_bits_are_to_be_the_same(
 @pytest.mark.parametrize("method", ["sync_easgd3", "layerwise_sgd", "original_easgd", "diloco"])
 def test_methods_with_an_order_may_be_deterministic(load: Load, method: str) -> None:
     assert load("train.deterministic=true", f"exchange.method={method}").train.deterministic
+
+
+@pytest.mark.parametrize("method", ["asgd", "seasgd"])
+def test_one_worker_has_nobody_to_wait_for(load: Load, method: str) -> None:
+    assert load("train.deterministic=true", "workers=1", f"exchange.method={method}")

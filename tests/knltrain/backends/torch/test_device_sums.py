@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -16,7 +18,8 @@ class Doubling:
 
     is_closed = False
 
-    def all_reduce(self, tensor: torch.Tensor) -> None:
+    def all_reduce(self, tensor: torch.Tensor, check: Callable[[], None]) -> None:
+        check()
         tensor *= 2
 
     def close(self) -> None:
@@ -26,7 +29,7 @@ class Doubling:
 class Lost(Doubling):
     """A sum with a worker that has ended."""
 
-    def all_reduce(self, tensor: torch.Tensor) -> None:
+    def all_reduce(self, tensor: torch.Tensor, check: Callable[[], None]) -> None:
         raise PeerLost("worker 1 is gone")
 
 
@@ -35,8 +38,8 @@ def test_the_newest_values_are_added_and_stay_there() -> None:
     mirrors.follow(values)
     library = Doubling()
     sums = MirroredSums(mirrors, library)  # type: ignore[arg-type]
-    sums.all_reduce(values)
-    sums.all_reduce(values)
+    sums.all_reduce(values, lambda: None)
+    sums.all_reduce(values, lambda: None)
     assert values.tolist() == list(range(7))
     mirrors.to_host(values)
     assert values.tolist() == [4 * value for value in range(7)]
@@ -48,4 +51,4 @@ def test_what_a_library_raises_comes_through() -> None:
     mirrors, values = Mirrors(HOST, are_apart=True), np.arange(7, dtype=np.float32)
     mirrors.follow(values)
     with pytest.raises(PeerLost, match="worker 1"):
-        MirroredSums(mirrors, Lost()).all_reduce(values)  # type: ignore[arg-type]
+        MirroredSums(mirrors, Lost()).all_reduce(values, lambda: None)  # type: ignore[arg-type]

@@ -128,6 +128,9 @@ class Streams:
     def wait_event(self, event: object) -> None:
         self.told.append("waited for it")
 
+    def synchronize(self) -> None:
+        self.told.append("all is done there")
+
     @contextmanager
     def stream(self, side: object) -> Iterator[None]:
         self.told.append("on the side")
@@ -152,6 +155,7 @@ def test_copies_beside_a_gradient_wait_for_what_was_computed_before_it(
         "waited for it",
         "copied",
         "back",
+        "all is done there",
     ]
 
 
