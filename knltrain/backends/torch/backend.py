@@ -20,6 +20,7 @@ from knltrain.backends.torch.mirrors import Mirrors
 from knltrain.backends.torch.page_locked import PageLocked
 from knltrain.backends.torch.prefetching import Prefetching
 from knltrain.backends.torch.progress import Marking
+from knltrain.backends.torch.streams import module_of
 from knltrain.backends.torch.switches import Precision, Switches
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
@@ -195,7 +196,7 @@ class TorchBackend(Backend):
         if self._draws:
             torch.default_generator.manual_seed(key)
             if self._device.type != "cpu":
-                getattr(torch, self._device.type).manual_seed(key)
+                module_of(self._device).manual_seed(key)
 
     def _loaded(self, parameters: FloatArray) -> NetworkModule:
         """The module of `parameters` with their current values."""

@@ -7,10 +7,10 @@ needs it, if the vector is followed; otherwise it is copied at once.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from threading import RLock
-from typing import Any, Final, Literal, final
+from typing import Final, Literal, final
 
 import torch
 
@@ -20,6 +20,7 @@ from knltrain.backends.torch.device_layout import PLAIN, DeviceLayout
 from knltrain.backends.torch.devices import failures_told
 from knltrain.backends.torch.page_locked import PageLocked
 from knltrain.backends.torch.progress import Mark, Marks
+from knltrain.backends.torch.streams import SideStream
 from knltrain.errors import DeviceError
 from knltrain.vectors import DeviceArithmetic, FloatArray, VectorSpace
 
@@ -55,7 +56,7 @@ class Mirrors(VectorSpace):
         self._pairs: dict[int, _Pair] = {}
         self._followed: set[int] = set()
         self._locked = PageLocked(device, MOST_LOCKED)
-        self._side: Any = None
+        self._side = SideStream(device)
         self._copying, self._is_open = RLock(), True
 
     @property
@@ -104,26 +105,7 @@ class Mirrors(VectorSpace):
 
     def beside(self) -> AbstractContextManager[None]:
         """Let a thread copy in the body, beside what the device computes after this call."""
-        return self._behind(None)
-
-    def _behind(self, event: Any) -> AbstractContextManager[None]:
-        """Let the body copy when an event has come, or else all that is computed before."""
-        if self.device.type == "cpu":
-            return nullcontext()
-        kind = getattr(torch, self.device.type)
-        if self._side is None:
-            self._side = kind.Stream(self.device)
-        if event is None:
-            event = kind.Event()
-            event.record(kind.current_stream(self.device))
-        return self._on_side(kind, event)
-
-    @contextmanager
-    def _on_side(self, kind: Any, event: Any) -> Iterator[None]:
-        with kind.stream(self._side):
-            self._side.wait_event(event)
-            yield
-        self._side.synchronize()  # what was launched there is not yet done with the copies
+        return self._side.behind()
 
     def load(self, vector: FloatArray) -> None:
         """Let the device have the newest values; the array may be written afterwards."""
@@ -152,7 +134,7 @@ class Mirrors(VectorSpace):
         """
         pair, end = self._pair_of(vector), len(vector)
         for offset, done in [*marks, Mark(0, None)]:
-            with self._behind(done):
+            with self._side.behind(done):
                 self.layout.to_host(pair.host, there, offset, end)
             pair.newest = "both"
             ready(offset)

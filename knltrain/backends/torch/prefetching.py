@@ -6,6 +6,8 @@ from typing import Any, NamedTuple, TypeAlias, final
 
 import torch
 
+from knltrain.backends.torch.streams import SideStream, module_of, recorded
+
 There: TypeAlias = tuple[torch.Tensor, torch.Tensor]
 """Images (N,C,H,W) and labels of a batch."""
 
@@ -25,7 +27,7 @@ class Prefetching:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._stream: Any = None
+        self._side = SideStream(device)
         self._sent: _Sent | None = None
 
     def send(self, key: object, here: There) -> None:
@@ -33,14 +35,9 @@ class Prefetching:
         if self._device.type == "cpu":
             self._sent = _Sent(key, (here[0].clone(), here[1].clone()), None)
             return
-        module = getattr(torch, self._device.type)
-        if self._stream is None:
-            self._stream = module.Stream(self._device)
-        with module.stream(self._stream):
+        with self._side.at_once():
             images, labels = (each.to(self._device, non_blocking=True) for each in here)
-            arrived = module.Event()
-            arrived.record(self._stream)
-        self._sent = _Sent(key, (images, labels), arrived)
+            self._sent = _Sent(key, (images, labels), recorded(self._device))
 
     def taken(self, key: object) -> There | None:
         """The batch that was sent with this key; what the device computes next waits for it."""
@@ -49,7 +46,7 @@ class Prefetching:
             return None
         self._sent = None
         if sent.arrived is not None:
-            current = getattr(torch, self._device.type).current_stream(self._device)
+            current = module_of(self._device).current_stream(self._device)
             current.wait_event(sent.arrived)
             for each in sent.there:
                 each.record_stream(current)  # its memory is the other stream's

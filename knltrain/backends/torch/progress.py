@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, final
 import torch
 
 from knltrain.backends.backend import Ready, nobody_waits
+from knltrain.backends.torch.streams import recorded
 from knltrain.network.layers import ParameterSpec
 
 LEAST_FLOATS: Final = 2**18
@@ -83,12 +84,5 @@ class Marking:
         if self._last - offset < LEAST_FLOATS or not self._can_mark:
             return
         self._last = offset
-        self.marks.append(Mark(offset, self._recorded()))
-
-    def _recorded(self) -> Any:
-        if self._device.type == "cpu":
-            return None
-        module = getattr(torch, self._device.type)
-        event = module.Event(external=True) if self._in_graph else module.Event()
-        event.record(module.current_stream(self._device))
-        return event
+        external = {"external": True} if self._in_graph else {}
+        self.marks.append(Mark(offset, recorded(self._device, **external)))

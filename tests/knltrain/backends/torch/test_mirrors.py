@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-
 import numpy as np
 import pytest
 import torch
@@ -105,63 +101,6 @@ def test_places_get_the_newest_values_and_give_theirs() -> None:
         place.zero_()
         mirrors.load_into(place, values)
         assert place.tolist() == (vector() + 1).tolist()
-
-
-class Streams:
-    """A kind of device whose streams write down what they are told."""
-
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
-    def Stream(self, device: torch.device) -> Streams:  # noqa: N802
-        return self
-
-    def Event(self) -> Streams:  # noqa: N802
-        return self
-
-    def record(self, stream: object) -> None:
-        self.told.append(f"recorded on {stream}")
-
-    def current_stream(self, device: torch.device) -> str:
-        return "the computing stream"
-
-    def wait_event(self, event: object) -> None:
-        self.told.append("waited for it")
-
-    def synchronize(self) -> None:
-        self.told.append("all is done there")
-
-    @contextmanager
-    def stream(self, side: object) -> Iterator[None]:
-        self.told.append("on the side")
-        yield
-        self.told.append("back")
-
-
-def test_copies_beside_a_gradient_wait_for_what_was_computed_before_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    streams = Streams()
-    monkeypatch.setattr(torch, "meta", streams, raising=False)
-    beside = Mirrors(torch.device("meta")).beside()
-    streams.told.append("the gradient is computed")
-    thread = threading.Thread(target=lambda: _copied(beside, streams))
-    thread.start()
-    thread.join()
-    assert streams.told == [
-        "recorded on the computing stream",
-        "the gradient is computed",
-        "on the side",
-        "waited for it",
-        "copied",
-        "back",
-        "all is done there",
-    ]
-
-
-def _copied(beside: AbstractContextManager[None], streams: Streams) -> None:
-    with beside:
-        streams.told.append("copied")
 
 
 def test_threads_that_copy_behind_the_end_fail() -> None:
