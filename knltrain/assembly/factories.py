@@ -17,8 +17,11 @@ from knltrain.config import DataConfig, RunConfig
 from knltrain.errors import ConfigError
 
 if TYPE_CHECKING:
+    import torch
+
     from knltrain.backends.backend import Backend
     from knltrain.backends.torch.execution import Execution
+    from knltrain.backends.torch.graphs import Graph
     from knltrain.backends.torch.mirrors import Mirrors
     from knltrain.cluster.worker import MeetingPoint
     from knltrain.communication.internode.collective import NodeCollective
@@ -366,11 +369,7 @@ def torch_backend(
 
     chosen = config.backend
     mirrors = space if isinstance(space, Mirrors) else mirrors_of(config)
-    graph = None
-    if mirrors.device.type != "cpu":
-        from knltrain.backends.torch.graphs import cuda_graphs
-
-        graph = cuda_graphs(mirrors.device, chosen.graphs)
+    graph = _graphs(config, mirrors.device)
     execution = ENGINES[chosen.engine](network, mirrors)
     loss = loss_of(config, network)
     return TorchBackend(
@@ -384,6 +383,15 @@ def torch_backend(
         graph,
         config.train.deterministic,
     )
+
+
+def _graphs(config: RunConfig, device: torch.device) -> Callable[[], Graph] | None:
+    """What makes graphs of a device, where `backend.graphs` wants them."""
+    if device.type == "cpu":
+        return None
+    from knltrain.backends.torch.graphs import cuda_graphs
+
+    return cuda_graphs(device, config.backend.graphs)
 
 
 def mirrors_of(config: RunConfig) -> Mirrors:
@@ -458,7 +466,7 @@ def device_optimizer(
     from knltrain.backends.torch.mirrors import Mirrors
 
     assert isinstance(space, Mirrors)
-    kernels = DeviceKernels(space)
+    kernels = DeviceKernels(space, _graphs(config, space.device))
     return DeviceOptimizer(make(config, network, kernels), kernels)
 
 

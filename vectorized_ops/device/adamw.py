@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 import torch
 
-from vectorized_ops.device.groups import DeviceGroups
+from vectorized_ops.device.groups import DeviceGroups, Numbers
 
 
 @final
@@ -20,27 +20,34 @@ class AdamWUpdate:
         self._groups = groups
         self._beta1, self._beta2, self._epsilon = beta1, beta2, epsilon
 
+    def numbers(self, step: int, learning_rate: float) -> Numbers:
+        """The sizes of a step, its decays, and what corrects the root of the second moment."""
+        groups, rates = self._groups, learning_rate * self._groups.rates
+        same = groups.same_rates
+        return (
+            groups.rounded(rates / (1 - self._beta1**step), same),
+            groups.rounded(rates * groups.decays, same and groups.same_decays),
+            np.array([1 / math.sqrt(1 - self._beta2**step)], np.float32),
+        )
+
     def __call__(
         self,
         parameters: torch.Tensor,
         gradient: torch.Tensor,
         first: torch.Tensor,
         second: torch.Tensor,
-        step: int,
-        learning_rate: float,
+        sizes: torch.Tensor,
+        decays: torch.Tensor,
+        root: torch.Tensor,
     ) -> None:
         """Move `parameters` and the moments (n,) float32; `gradient` is overwritten."""
         groups = self._groups
-        rates = learning_rate * groups.rates
-        same = groups.same_rates
-        size = groups.spread(rates / (1 - self._beta1**step), same)
-        decay = groups.spread(rates * groups.decays, same and groups.same_decays)
-        root = float(np.float32(1 / math.sqrt(1 - self._beta2**step)))
+        size, decay = groups.spread(sizes), groups.spread(decays)
         with groups.stepping(parameters, gradient, first, second):
             if groups.launch is not None:
                 shares = shares_of(self._beta1, self._beta2)
                 vectors = parameters, gradient, first, second
-                groups.launch("adamw", vectors, size, decay, *shares, root, self._epsilon)
+                groups.launch("adamw", vectors, size, decay, root, *shares, self._epsilon)
                 return
             keep(first, self._beta1, gradient)
             keep(second, self._beta2, gradient * gradient)

@@ -1,8 +1,8 @@
 """Optimizers that divide by the size of past gradients, on a device: AdaGrad, RMSProp and kin.
 
 The steps of `vectorized_ops.reference.adaptive`, with the same roundings. All are called with
-parameters and gradient (n,), which is overwritten, the state (k, n), the number of the step, 1 for
-the first, and the learning rate.
+parameters and gradient (n,), which is overwritten, the state (k, n), and their `numbers`, which
+come of the number of the step, 1 for the first, and the learning rate.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from vectorized_ops.device.adamw import keep, shares_of
-from vectorized_ops.device.groups import DeviceGroups, Spread
+from vectorized_ops.device.groups import DeviceGroups, Numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,17 +24,20 @@ class _Update(ABC):
     groups: DeviceGroups
     l1: bool
 
+    def numbers(self, step: int, learning_rate: float) -> Numbers:
+        """The rates of a step."""
+        return (self.groups.rates_at(self._corrected(learning_rate, step)),)
+
     def __call__(
         self,
         parameters: torch.Tensor,
         gradient: torch.Tensor,
         state: torch.Tensor,
-        step: int,
-        learning_rate: float,
+        rates: torch.Tensor,
     ) -> None:
         """Move `parameters` (n,) and `state` (k, n)."""
         groups = self.groups
-        rate = groups.rate(self._corrected(learning_rate, step))
+        rate = groups.spread(rates)
         with groups.stepping(parameters, gradient, state):
             if groups.launch is not None:
                 kernel, numbers = self._fused()
@@ -52,7 +55,7 @@ class _Update(ABC):
         """The kernel of `vectorized_ops.device.fused`, and its numbers."""
 
     @abstractmethod
-    def _step(self, g: torch.Tensor, state: torch.Tensor, rate: Spread) -> torch.Tensor:
+    def _step(self, g: torch.Tensor, state: torch.Tensor, rate: torch.Tensor) -> torch.Tensor:
         """Move the state by a gradient that is regularised; return what parameters lose."""
 
 
@@ -66,7 +69,7 @@ class AdaGradUpdate(_Update):
     def _fused(self) -> tuple[str, tuple[float, ...]]:
         return "squares", (1.0, 1.0, self.epsilon)
 
-    def _step(self, g: torch.Tensor, state: torch.Tensor, rate: Spread) -> torch.Tensor:
+    def _step(self, g: torch.Tensor, state: torch.Tensor, rate: torch.Tensor) -> torch.Tensor:
         (h,) = state
         h += g * g
         return rate * g / (torch.sqrt(h) + _rounded(self.epsilon))
@@ -83,7 +86,7 @@ class RMSPropUpdate(_Update):
     def _fused(self) -> tuple[str, tuple[float, ...]]:
         return "squares", (*shares_of(self.rho), self.epsilon)
 
-    def _step(self, g: torch.Tensor, state: torch.Tensor, rate: Spread) -> torch.Tensor:
+    def _step(self, g: torch.Tensor, state: torch.Tensor, rate: torch.Tensor) -> torch.Tensor:
         (h,) = state
         keep(h, self.rho, g * g)
         return rate * g / (torch.sqrt(h) + _rounded(self.epsilon))
@@ -100,7 +103,7 @@ class AdaDeltaUpdate(_Update):
     def _fused(self) -> tuple[str, tuple[float, ...]]:
         return "adadelta", (*shares_of(self.rho), self.epsilon)
 
-    def _step(self, g: torch.Tensor, state: torch.Tensor, rate: Spread) -> torch.Tensor:
+    def _step(self, g: torch.Tensor, state: torch.Tensor, rate: torch.Tensor) -> torch.Tensor:
         h, moved = state
         epsilon = _rounded(self.epsilon)
         keep(h, self.rho, g * g)
@@ -124,7 +127,7 @@ class AdamUpdate(_Update):
     def _corrected(self, learning_rate: float, step: int) -> float:
         return float(learning_rate * math.sqrt(1 - self.beta2**step) / (1 - self.beta1**step))
 
-    def _step(self, g: torch.Tensor, state: torch.Tensor, rate: Spread) -> torch.Tensor:
+    def _step(self, g: torch.Tensor, state: torch.Tensor, rate: torch.Tensor) -> torch.Tensor:
         m, v = state
         keep(m, self.beta1, g)
         keep(v, self.beta2, g * g)

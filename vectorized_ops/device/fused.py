@@ -3,7 +3,7 @@
 Each has the roundings of the definition beside it in PyTorch's operations: products and sums are
 not contracted, and quotients and roots are rounded to nearest. `TRITON_INTERPRET=1` runs them on
 the host. Gradients (n,) are clipped, and not regularised yet; rates and decays are one for all
-values, or one for each.
+values (1,), or one for each (n,). All that changes from step to step lies on the device.
 """
 
 # mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
@@ -17,8 +17,6 @@ import torch
 import triton
 import triton.language as tl
 
-from vectorized_ops.device.groups import Spread
-
 _BLOCK = 1024
 
 
@@ -28,12 +26,12 @@ def _rows(block: tl.constexpr):
 
 
 @triton.jit
-def _of_each(several, one, rows, inside, are_several: tl.constexpr):
+def _of_each(numbers, rows, inside, are_several: tl.constexpr):
     # With `else`: Triton would compile what follows a `return`, too.
     if are_several:
-        return tl.load(several + rows, mask=inside)
+        return tl.load(numbers + rows, mask=inside)
     else:  # noqa: RET505
-        return one
+        return tl.load(numbers)
 
 
 @triton.jit
@@ -46,15 +44,15 @@ def _regularised(g, w, decay, l1: tl.constexpr):
 
 @triton.jit
 def _sgd(
-    w_all, g_all, v_all, rates, decays, n, rate, decay, momentum, more,
+    w_all, g_all, v_all, rates, decays, n, momentum, more,
     nesterov: tl.constexpr, l1: tl.constexpr,
     has_rates: tl.constexpr, has_decays: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     rows = _rows(block)
     inside = rows < n
     w, g = tl.load(w_all + rows, mask=inside), tl.load(g_all + rows, mask=inside)
-    decay = _of_each(decays, decay, rows, inside, has_decays)
-    rate = _of_each(rates, rate, rows, inside, has_rates)
+    decay = _of_each(decays, rows, inside, has_decays)
+    rate = _of_each(rates, rows, inside, has_rates)
     before = momentum * tl.load(v_all + rows, mask=inside)
     v = before + rate * _regularised(g, w, decay, l1)
     tl.store(v_all + rows, v, mask=inside)
@@ -63,34 +61,34 @@ def _sgd(
 
 @triton.jit
 def _adamw(
-    w_all, g_all, m_all, v_all, sizes, decays, n, size, decay,
-    keep1, take1, keep2, take2, root, epsilon,
+    w_all, g_all, m_all, v_all, sizes, decays, roots, n,
+    keep1, take1, keep2, take2, epsilon,
     has_sizes: tl.constexpr, has_decays: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     rows = _rows(block)
     inside = rows < n
     w, g = tl.load(w_all + rows, mask=inside), tl.load(g_all + rows, mask=inside)
-    decay = _of_each(decays, decay, rows, inside, has_decays)
-    size = _of_each(sizes, size, rows, inside, has_sizes)
+    decay = _of_each(decays, rows, inside, has_decays)
+    size = _of_each(sizes, rows, inside, has_sizes)
     m = keep1 * tl.load(m_all + rows, mask=inside) + take1 * g
     v = keep2 * tl.load(v_all + rows, mask=inside) + take2 * (g * g)
     tl.store(m_all + rows, m, mask=inside)
     tl.store(v_all + rows, v, mask=inside)
-    moved = tl.div_rn(size * m, tl.sqrt_rn(v) * root + epsilon) + decay * w
+    moved = tl.div_rn(size * m, tl.sqrt_rn(v) * tl.load(roots) + epsilon) + decay * w
     tl.store(w_all + rows, w - moved, mask=inside)
 
 
 @triton.jit
 def _adam(
-    w_all, g_all, m_all, v_all, rates, decays, n, rate, decay,
+    w_all, g_all, m_all, v_all, rates, decays, n,
     keep1, take1, keep2, take2, epsilon,
     l1: tl.constexpr, has_rates: tl.constexpr, has_decays: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     rows = _rows(block)
     inside = rows < n
     w, g = tl.load(w_all + rows, mask=inside), tl.load(g_all + rows, mask=inside)
-    g = _regularised(g, w, _of_each(decays, decay, rows, inside, has_decays), l1)
-    rate = _of_each(rates, rate, rows, inside, has_rates)
+    g = _regularised(g, w, _of_each(decays, rows, inside, has_decays), l1)
+    rate = _of_each(rates, rows, inside, has_rates)
     m = keep1 * tl.load(m_all + rows, mask=inside) + take1 * g
     v = keep2 * tl.load(v_all + rows, mask=inside) + take2 * (g * g)
     tl.store(m_all + rows, m, mask=inside)
@@ -100,14 +98,14 @@ def _adam(
 
 @triton.jit
 def _squares(
-    w_all, g_all, h_all, rates, decays, n, rate, decay, keep, take, epsilon,
+    w_all, g_all, h_all, rates, decays, n, keep, take, epsilon,
     l1: tl.constexpr, has_rates: tl.constexpr, has_decays: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     rows = _rows(block)
     inside = rows < n
     w, g = tl.load(w_all + rows, mask=inside), tl.load(g_all + rows, mask=inside)
-    g = _regularised(g, w, _of_each(decays, decay, rows, inside, has_decays), l1)
-    rate = _of_each(rates, rate, rows, inside, has_rates)
+    g = _regularised(g, w, _of_each(decays, rows, inside, has_decays), l1)
+    rate = _of_each(rates, rows, inside, has_rates)
     h = keep * tl.load(h_all + rows, mask=inside) + take * (g * g)
     tl.store(h_all + rows, h, mask=inside)
     tl.store(w_all + rows, w - tl.div_rn(rate * g, tl.sqrt_rn(h) + epsilon), mask=inside)
@@ -115,14 +113,14 @@ def _squares(
 
 @triton.jit
 def _adadelta(
-    w_all, g_all, h_all, moved_all, rates, decays, n, rate, decay, keep, take, epsilon,
+    w_all, g_all, h_all, moved_all, rates, decays, n, keep, take, epsilon,
     l1: tl.constexpr, has_rates: tl.constexpr, has_decays: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     rows = _rows(block)
     inside = rows < n
     w, g = tl.load(w_all + rows, mask=inside), tl.load(g_all + rows, mask=inside)
-    g = _regularised(g, w, _of_each(decays, decay, rows, inside, has_decays), l1)
-    rate = _of_each(rates, rate, rows, inside, has_rates)
+    g = _regularised(g, w, _of_each(decays, rows, inside, has_decays), l1)
+    rate = _of_each(rates, rows, inside, has_rates)
     moved = tl.load(moved_all + rows, mask=inside)
     h = keep * tl.load(h_all + rows, mask=inside) + take * (g * g)
     d = g * tl.sqrt_rn(tl.div_rn(moved + epsilon, h + epsilon))
@@ -154,23 +152,26 @@ KERNELS: dict[str, Any] = {
 def launch(
     name: str,
     vectors: tuple[torch.Tensor, ...],
-    rate: Spread,
-    decay: Spread,
-    *numbers: float,
+    rate: torch.Tensor,
+    decay: torch.Tensor,
+    *numbers: float | torch.Tensor,
     **chosen: bool,
 ) -> None:
-    """Run a kernel on parameters, gradient and state, `vectors` (n,), with its `numbers`."""
-    several = [isinstance(each, torch.Tensor) for each in (rate, decay)]
-    pointers = [each if isinstance(each, torch.Tensor) else vectors[0] for each in (rate, decay)]
-    plain = [0.0 if isinstance(each, torch.Tensor) else each for each in (rate, decay)]
+    """Run a kernel on parameters, gradient and state, `vectors` (n,), with its `numbers`.
+
+    Numbers on the device come first.
+    """
+    several = [each.numel() > 1 for each in (rate, decay)]
     of_rates = "has_sizes" if name == "adamw" else "has_rates"
+    there = [each for each in numbers if isinstance(each, torch.Tensor)]
     size = vectors[0].numel()
     KERNELS[name][(triton.cdiv(size, _BLOCK),)](
         *vectors,
-        *pointers,
+        rate,
+        decay,
+        *there,
         size,
-        *plain,
-        *numbers,
+        *numbers[len(there) :],
         **{of_rates: several[0], "has_decays": several[1], **chosen},
         block=_BLOCK,
         enable_fp_fusion=False,

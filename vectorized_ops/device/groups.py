@@ -15,8 +15,11 @@ import torch
 
 from vectorized_ops.parameter_groups import Clipping, ParameterGroups
 
-Spread: TypeAlias = float | torch.Tensor
-"""A number for all values of a vector, or one for each (n,)."""
+Numbers: TypeAlias = tuple[npt.NDArray[np.generic], ...]
+"""What an update takes that changes from step to step; it is given them as tensors there.
+
+Those of groups are one for each (S,), or one for all (1,).
+"""
 
 
 @final
@@ -45,7 +48,8 @@ class DeviceGroups:
         self.same_rates, self.same_decays = (
             bool((each[own] == each[self._first]).all()) for each in (self.rates, self.decays)
         )
-        self.spread_decays = self.spread(self.decays, self.same_decays)
+        rounded = self.rounded(self.decays, self.same_decays)
+        self.spread_decays = self.spread(_on(device, rounded))
 
     @contextmanager
     def stepping(
@@ -84,22 +88,22 @@ class DeviceGroups:
         squares = torch.square(vector.double())
         return torch.segment_reduce(squares, "sum", lengths=self._lengths, unsafe=True)
 
-    def rate(self, learning_rate: float) -> Spread:
-        """The learning rate of each value, rounded once; one for all where groups are alike."""
-        return self.spread(learning_rate * self.rates, self.same_rates)
+    def rates_at(self, learning_rate: float) -> npt.NDArray[np.float32]:
+        """The learning rates of the groups, or one for all where they are alike."""
+        return self.rounded(learning_rate * self.rates, self.same_rates)
 
-    def spread(self, numbers: npt.NDArray[np.float64], are_same: bool) -> Spread:
-        """A number (S,) for each group, rounded once, as one for each value, or one for all.
+    def rounded(self, numbers: npt.NDArray[np.float64], are_same: bool) -> npt.NDArray[np.float32]:
+        """Numbers (S,) of the groups, rounded once, (S,), or one of them for all, (1,).
 
         What it is does not depend on the numbers, so that kernels are compiled once.
         """
-        rounded = numbers.astype(np.float32)
-        if are_same:
-            return float(rounded[self._first])
-        return self.spread_there(_on(self.device, rounded))
+        found = numbers.astype(np.float32)
+        return found[self._first : self._first + 1] if are_same else found
 
-    def spread_there(self, numbers: torch.Tensor) -> torch.Tensor:
-        """Numbers (S,) that are on the device already, as (n,)."""
+    def spread(self, numbers: torch.Tensor) -> torch.Tensor:
+        """Numbers of groups on the device as one for each value (n,); one for all stays it."""
+        if numbers.numel() == 1:
+            return numbers
         return torch.repeat_interleave(numbers, self._lengths, output_size=self.size)
 
     def regularised(
@@ -121,8 +125,8 @@ def fused_kernels(device: torch.device) -> Callable[..., None] | None:
     try:
         from vectorized_ops.device.fused import launch
 
-        vectors = (torch.zeros(1, dtype=torch.float32, device=device) for _ in range(3))
-        launch("sgd", tuple(vectors), 0.0, 0.0, 0.0, 0.0, nesterov=False, l1=False)
+        *vectors, one = (torch.zeros(1, dtype=torch.float32, device=device) for _ in range(4))
+        launch("sgd", tuple(vectors), one, one, 0.0, 0.0, nesterov=False, l1=False)
     except Exception as error:  # noqa: BLE001  (compilers and drivers have errors of their own)
         said = (str(error).splitlines() or [type(error).__name__])[0]
         print(

@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 import torch
 
-from vectorized_ops.device.groups import DeviceGroups, Spread
+from vectorized_ops.device.groups import DeviceGroups, Numbers
 
 
 @final
@@ -20,16 +20,20 @@ class SGDUpdate:
         self._groups, self._l1 = groups, l1
         self._momentum, self._nesterov = momentum, nesterov
 
+    def numbers(self, learning_rate: float) -> Numbers:
+        """The rates of a step."""
+        return (self._groups.rates_at(learning_rate),)
+
     def __call__(
         self,
         parameters: torch.Tensor,
         gradient: torch.Tensor,
         velocity: torch.Tensor,
-        learning_rate: float,
+        rates: torch.Tensor,
     ) -> None:
         """Move `parameters` and `velocity` (n,) float32; `gradient` is overwritten."""
         groups = self._groups
-        rate = groups.rate(learning_rate)
+        rate = groups.spread(rates)
         with groups.stepping(parameters, gradient, velocity):
             move(
                 groups,
@@ -48,7 +52,7 @@ def move(
     parameters: torch.Tensor,
     gradient: torch.Tensor,
     velocity: torch.Tensor,
-    rate: Spread,
+    rate: torch.Tensor,
     momentum: float,
     nesterov: bool,
     l1: bool = False,

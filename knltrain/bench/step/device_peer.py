@@ -55,7 +55,7 @@ def main(job: Path, threads: int, engine: str, device: str, precision: Precision
         precision=precision,
         graph=graph,
     )
-    kernels = DeviceKernels(mirrors)
+    kernels = DeviceKernels(mirrors, cuda_graphs(mirrors.device, "auto"))
     sgd = SGD(
         network.parameter_groups,
         protocol.MOMENTUM,

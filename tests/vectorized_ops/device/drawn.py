@@ -39,7 +39,7 @@ def three_steps(
     clipping: Clipping,
     states: Sequence[tuple[int, ...]],
     here: Callable[..., Any],
-    there: Callable[[DeviceGroups], Callable[..., Any]],
+    there: Callable[[DeviceGroups], Any],
     counts: bool,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Parameters and states after three steps by the definition and on the device."""
@@ -56,5 +56,6 @@ def three_steps(
     for step, (gradient, rate) in enumerate(zip(gradients, (0.1, 0.1, 0.03), strict=True), 1):
         numbers = (step, rate) if counts else (rate,)
         here(found[0], gradient, *found[1:], *numbers)
-        update(tensors[0], torch.from_numpy(gradient.copy()), *tensors[1:], *numbers)
+        there = map(torch.from_numpy, update.numbers(*numbers))
+        update(tensors[0], torch.from_numpy(gradient.copy()), *tensors[1:], *there)
     return [(a, b.numpy()) for a, b in zip(found, tensors, strict=True)]

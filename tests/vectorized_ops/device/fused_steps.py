@@ -149,7 +149,7 @@ def kind_of(parameter: Any) -> str:
     """The type that Triton is told of a kernel's parameter."""
     if parameter.is_constexpr:
         return "constexpr"
-    if parameter.name.endswith("_all") or parameter.name in ("rates", "decays", "sizes"):
+    if parameter.name.endswith("_all") or parameter.name in ("rates", "decays", "sizes", "roots"):
         return "*fp32"
     return "i32" if parameter.name == "n" else "fp32"
 
