@@ -124,6 +124,10 @@ class VectorSpace(ABC):
     def computed(self, *vectors: FloatArray) -> None:
         """Take the values of followed arrays on the device as the newest."""
 
+    @abstractmethod
+    def close(self) -> None:
+        """Release what is not the host's; copies must not be used afterwards."""
+
     def take(self, *vectors: FloatArray) -> None:
         """Follow arrays that were written on the host, and send them."""
         self.follow(*vectors)
@@ -152,6 +156,9 @@ class HostSpace(VectorSpace):
         """Do nothing."""
 
     def computed(self, *vectors: FloatArray) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
         """Do nothing."""
 
 

@@ -56,6 +56,7 @@ class TensorSum:
     ) -> None:
         check_library(kind)
         self._name, self._timeout_seconds = LIBRARIES[kind], timeout_seconds
+        self._is_adding = False
         limit = timedelta(seconds=timeout_seconds)
         try:
             self._group = self._joined(_store(rank, tell, limit), rank, workers, limit)
@@ -80,6 +81,7 @@ class TensorSum:
         fails elsewhere.
         """
         try:
+            self._is_adding = True
             work = self._group.allreduce([tensor])
             if not nap_until(work.is_completed, check, _nothing, self._timeout_seconds):
                 raise ExchangeTimeout(
@@ -88,15 +90,20 @@ class TensorSum:
                     "exchange.timeout_seconds"
                 )
             work.wait()
+            self._is_adding = False
         except _OF_OTHERS:
             raise
         except _ERRORS as error:
             raise self._failure(error) from error
 
     def close(self) -> None:
-        """Leave the group."""
+        """Leave the group; without waiting for others where a sum has failed."""
         group, self._group = self._group, None
-        if group is not None and self._name != "gloo":
+        if group is None or self._name == "gloo":
+            return
+        if self._is_adding:
+            group.abort()
+        else:
             group.shutdown()
 
     def _failure(self, error: Exception) -> Exception:

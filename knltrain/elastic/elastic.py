@@ -69,20 +69,28 @@ class Elastic:
             self._space,
         )
         self._strategy = self._membership.strategy
-        self._moves_gradients = self._strategy.method.moves == "gradient"
+        self._moves_gradients = self._strategy.method.moved_in_groups == "gradient"
         self._has_begun = self._is_center = self._has_left = False
-        start = aligned_zeros(self._packed.packed_size)
-        self._packed.read_all(start)
+        self._vector = self._strategy.parameters
         try:
-            self._strategy.start_from(start)
-            self._strategy.begin()
+            self._begin_run()
         except BaseException as error:
             self._membership.close(error)
+            self._space.close()
             raise
-        self._space.take(self._strategy.parameters, self._strategy.gradient)
-        self._vector = self._strategy.parameters
-        self._follow_all()
         self._hook = model.register_forward_pre_hook(self._forward_begins)
+
+    def _begin_run(self) -> None:
+        """Start from the values of rank 0."""
+        start, strategy = aligned_zeros(self._packed.packed_size), self._strategy
+        self._packed.read_all(start)
+        strategy.start_from(start)
+        strategy.begin()
+        self._space.take(strategy.parameters)
+        if self._moves_gradients:
+            self._space.take(strategy.gradient)
+        self._vector = strategy.parameters
+        self._follow_all()
 
     @property
     def team(self) -> Team:
@@ -98,6 +106,7 @@ class Elastic:
         self._membership.check()
         self._begin()
         space.send(strategy.parameters)
+        packed.keep_in_place(strategy.parameters)
         moved = packed.statistics_since(strategy.parameters)
         if self._moves_gradients:
             packed.read_gradient(strategy.gradient)
@@ -142,7 +151,7 @@ class Elastic:
         self._check_between_steps("center()")
         self._strategy.settle()
         center = aligned_zeros(packed.packed_size)
-        self._space.to_host(self._strategy.model)
+        self._bring()
         center[:] = self._strategy.model
         own, vector = packed.copies(), self._vector
         is_seen = packed.is_in_place and self._space is HOST  # by other workers
@@ -165,7 +174,7 @@ class Elastic:
         """
         self._check_between_steps("state()")
         self._strategy.settle()
-        self._space.to_host(self._strategy.model, self._strategy.parameters)
+        self._bring()
         found: dict[str, npt.NDArray[Any]] = {
             "steps": np.array(self.steps, np.int64),
             "center": self._strategy.model,
@@ -219,9 +228,13 @@ class Elastic:
     def _leave(self, error: BaseException | None) -> None:
         self._has_left = True
         self._hook.remove()
-        self._packed.leave()
         self._vector = np.zeros(0, np.float32)
-        self._membership.close(error)
+        try:
+            if self._space is HOST:
+                self._packed.leave()
+        finally:
+            self._membership.close(error)
+            self._space.close()
 
     def _forward_begins(self, module: nn.Module, _given: object) -> None:
         """Begin what overlaps with computing, at the first forward pass of a step."""
@@ -231,6 +244,7 @@ class Elastic:
     def _begin(self) -> None:
         if not self._has_begun:
             self._has_begun = True
+            self._packed.keep_in_place(self._strategy.parameters)
             self._packed.read_weights(self._strategy.parameters)
             self._space.computed(self._strategy.parameters)
             with self._on_host("begin"):
@@ -252,6 +266,13 @@ class Elastic:
             self._vector = strategy.parameters
             self._packed.follow_weights(self._vector)
 
+    def _bring(self) -> None:
+        """Bring center and local to the host, with what the user has changed in the model."""
+        strategy = self._strategy
+        if not self._is_center:
+            self._space.computed(strategy.parameters)
+        self._space.to_host(strategy.model, strategy.parameters)
+
     def _follow_all(self) -> None:
         self._space.send(self._vector)
         self._packed.follow_weights(self._vector)
@@ -272,7 +293,7 @@ def space_of(model: nn.Module) -> tuple[VectorSpace, tuple[Place, torch.device]]
     """Where a model's vectors are computed with: on its device, if it is one with float32."""
     kinds = {(each.device, each.dtype) for each in model.parameters() if each.is_floating_point()}
     device, dtype = next(iter(kinds), (CPU, torch.float32))
-    if len(kinds) != 1 or dtype != torch.float32 or device.type in ("cpu", "meta"):
+    if len(kinds) != 1 or dtype != torch.float32 or device.type not in ("cuda", "xpu"):
         return HOST, (torch.from_numpy, CPU)
     mirrors = Mirrors(device)
     return mirrors, (mirrors.packed, device)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from knltrain.errors import NetworkError
+from knltrain.errors import ElasticError, NetworkError
 from knltrain.vectors import FloatArray
 
 Moved: TypeAlias = "list[tuple[PackedTensor, Tensor]]"
@@ -103,6 +103,27 @@ class PackedModel:
             wide = torch.promote_types(given.dtype, torch.float32)
             moved = given.cpu().to(wide) - values.to(given.dtype).to(wide)
             values += moved.to(torch.float32)
+
+    def keep_in_place(self, vector: FloatArray) -> None:
+        """Take weights in place back into `vector`, if the model has them elsewhere now.
+
+        Modules may move theirs, as recurrent ones do on a GPU. ElasticError where they are of
+        another dtype or on another device.
+        """
+        if not self.is_in_place:
+            return
+        with torch.no_grad():
+            for each in self._weights:
+                tensor, values = each.tensor, self._values(each, vector)
+                if tensor.data_ptr() == values.data_ptr():
+                    continue
+                if tensor.dtype != values.dtype or tensor.device != values.device:
+                    raise ElasticError(
+                        f"{each.name} is {tensor.dtype} on {tensor.device} now, but was "
+                        f"{values.dtype} on {values.device}: expected a model that is brought to "
+                        "its device and dtype before Elastic is made"
+                    )
+                tensor.data = values.copy_(tensor)
 
     def follow_weights(self, vector: FloatArray) -> None:
         """Give the model the weights of `vector`; in place, all later changes of it, too.

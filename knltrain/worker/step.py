@@ -150,7 +150,8 @@ class TrainingStep:
                 part.exchange(0)
                 part.settle()
             if part.parameters is not before or part.gradient is not moved:
-                self.rehearse_gradient(step)  # backends make things for each vector
+                self.rehearse_gradient(step)  # backends make things for each vector,
+                self._optimizer.step(before, moved, 0.0)  # and so do optimizers of devices
         self._optimizer.step(part.parameters, part.gradient, 0.0)
         part.team.clocks.clear()
 

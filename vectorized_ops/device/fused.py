@@ -11,6 +11,7 @@ values (1,), or one for each (n,). All that changes from step to step lies on th
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -165,17 +166,18 @@ def launch(
     of_rates = "has_sizes" if name == "adamw" else "has_rates"
     there = [each for each in numbers if isinstance(each, torch.Tensor)]
     size = vectors[0].numel()
-    KERNELS[name][(triton.cdiv(size, _BLOCK),)](
-        *vectors,
-        rate,
-        decay,
-        *there,
-        size,
-        *numbers[len(there) :],
-        **{of_rates: several[0], "has_decays": several[1], **chosen},
-        block=_BLOCK,
-        enable_fp_fusion=False,
-    )
+    with _current(rate.device):
+        KERNELS[name][(triton.cdiv(size, _BLOCK),)](
+            *vectors,
+            rate,
+            decay,
+            *there,
+            size,
+            *numbers[len(there) :],
+            **{of_rates: several[0], "has_decays": several[1], **chosen},
+            block=_BLOCK,
+            enable_fp_fusion=False,
+        )
 
 
 def launch_elastic(
@@ -184,4 +186,13 @@ def launch_elastic(
     """Pull `local` (n,) towards the center by `rate`, and write by how much."""
     size = local.numel()
     grid = (triton.cdiv(size, _BLOCK),)
-    _elastic[grid](local, center, increment, size, rate, block=_BLOCK, enable_fp_fusion=False)
+    with _current(local.device):
+        _elastic[grid](local, center, increment, size, rate, block=_BLOCK, enable_fp_fusion=False)
+
+
+def _current(device: torch.device) -> AbstractContextManager[object]:
+    """Let Triton launch on a device, and not on the process's current one."""
+    if device.type == "cpu":
+        return nullcontext()
+    found: AbstractContextManager[object] = getattr(torch, device.type).device(device)
+    return found

@@ -72,6 +72,8 @@ class Mirrors(VectorSpace):
 
     def follow(self, *vectors: FloatArray) -> None:
         """From here on the newest values of these arrays may be on the device alone."""
+        if self._has_nothing_to_do(all(each.ctypes.data in self._followed for each in vectors)):
+            return
         with self._while_open():
             for vector in vectors:
                 if self.are_apart and vector.ctypes.data not in self._followed:
@@ -80,6 +82,9 @@ class Mirrors(VectorSpace):
 
     def to_host(self, *vectors: FloatArray) -> None:
         """Bring the newest values into these arrays; returns once they are there."""
+        pairs = self._followed_of(vectors)
+        if self._has_nothing_to_do(all(pair.newest != "there" for pair in pairs)):
+            return
         with self._while_open(), failures_told(self.device):
             for pair in self._followed_of(vectors):
                 if pair.newest == "there":
@@ -98,6 +103,9 @@ class Mirrors(VectorSpace):
 
     def send(self, *vectors: FloatArray) -> None:
         """Let the device have the newest values of followed arrays."""
+        pairs = self._followed_of(vectors)
+        if self._has_nothing_to_do(all(pair.newest != "host" for pair in pairs)):
+            return
         with self._while_open():
             for vector in vectors:
                 if vector.ctypes.data in self._followed:
@@ -177,6 +185,10 @@ class Mirrors(VectorSpace):
             self._locked.close()
             self._pairs.clear()
             self._followed.clear()
+
+    def _has_nothing_to_do(self, is_done: bool) -> bool:
+        """Whether a call need not wait for a thread that copies, as all is done already."""
+        return is_done and self._is_open
 
     @contextmanager
     def _while_open(self) -> Iterator[None]:

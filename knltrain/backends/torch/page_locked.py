@@ -7,7 +7,7 @@ caller waits. A mapping must be unlocked before it is unmapped.
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Final, final
 
 import numpy as np
@@ -47,7 +47,8 @@ class PageLocked:
             return
         if len(self._locked) == self._most:
             self._unlock(next(iter(self._locked)))
-        code = int(self._driver.cudaHostRegister(*place, _PORTABLE))
+        with self._current():
+            code = int(self._driver.cudaHostRegister(*place, _PORTABLE))
         if code == 0:
             self._locked[place] = array
             return
@@ -68,5 +69,10 @@ class PageLocked:
             self._unlock(place)
 
     def _unlock(self, place: tuple[int, int]) -> None:
-        self._driver.cudaHostUnregister(place[0])
+        with self._current():
+            self._driver.cudaHostUnregister(place[0])
         del self._locked[place]
+
+    def _current(self) -> AbstractContextManager[object]:
+        """Let the driver use this device, and make no context on another one."""
+        return torch.cuda.device(self._device) if self._device.type == "cuda" else nullcontext()

@@ -188,6 +188,11 @@ class Method:
         return self.rule.moves
 
     @property
+    def moved_in_groups(self) -> Literal["parameters", "gradient"]:
+        """What the workers of a group exchange, or all workers where there are no groups."""
+        return self.moves if self.levels is None else self.levels.inside.moves
+
+    @property
     def may_idle(self) -> bool:
         """Whether a worker may have no images, as only gradients of all are exchanged."""
         return self.moves == "gradient" and self.period is not None and self.levels is None
@@ -199,7 +204,7 @@ class Method:
         exchanged: each worker then steps by the mean of its own images.
         """
         moved = self if self.levels is None else self.levels.inside
-        if moved.moves != "gradient" or moved.period is None:
+        if self.moved_in_groups != "gradient" or moved.period is None:
             return 1.0
         size = self.group_size or len(shares)
         first = rank // size * size

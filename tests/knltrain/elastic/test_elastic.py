@@ -117,18 +117,31 @@ backend = { name = "torch", implementation = "reference", threads = 1 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["sync_easgd3", "sync_sgd"])
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("sync_easgd3", {}),
+        ("sync_sgd", {}),
+        ("shmcaffe_h", {"group_size": 2, "communication_period": 3}),
+    ],
+    ids=["sync_easgd3", "sync_sgd", "a group"],
+)
 def test_the_center_has_the_bits_of_a_run_of_knltrain(
-    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start_knltrain: Callable[..., Any]
+    method: str,
+    options: dict[str, int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    start_knltrain: Callable[..., Any],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("run.toml").write_text(RUN)
-    chosen = f"exchange.method={method}"
-    run = start_knltrain("train", "run.toml", "--set", chosen, cwd=tmp_path)
+    chosen = {"method": method, **options}
+    words = [word for key, value in chosen.items() for word in ("--set", f"exchange.{key}={value}")]
+    run = start_knltrain("train", "run.toml", *words, cwd=tmp_path)
     _, error = run.communicate(timeout=300)
     assert run.returncode == 0, error
     kept = load_file(tmp_path / "runs/run/checkpoint-6/center.safetensors")
-    for status, found in launched("as_knltrain", method):
+    for status, found in launched("as_knltrain", method, **options):
         assert status == 0
         for name, values in kept.items():
             theirs = found[name.replace("weights", "weight").replace("biases", "bias")]

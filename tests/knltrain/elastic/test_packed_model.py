@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from knltrain.elastic.packed_model import PackedModel
-from knltrain.errors import NetworkError
+from knltrain.errors import ElasticError, NetworkError
 from knltrain.network.layer_slices import layer_parts
 from knltrain.vectors import FloatArray, aligned_zeros
 
@@ -55,6 +55,21 @@ def test_weights_may_lie_in_the_vector_with_their_order_of_dimensions(
     vector += 1
     for now, then in zip(model.parameters(), before, strict=True):
         torch.testing.assert_close(now, then + 1)
+
+
+def test_weights_that_a_module_has_moved_are_taken_back() -> None:
+    model = convolutional()
+    found, vector = packed(model)
+    found.follow_weights(vector)
+    model[0].weight.data = model[0].weight.data.clone() + 1  # type: ignore[union-attr]
+    expected = model[0].weight.detach().clone()  # type: ignore[union-attr]
+    found.keep_in_place(vector)
+    assert torch.equal(found.parameters[0].values_in(vector), expected)
+    vector += 1
+    assert torch.equal(model[0].weight, expected + 1)  # type: ignore[arg-type]
+    model.double()
+    with pytest.raises(ElasticError, match=r"0.weight is torch.float64 on cpu now, but was torch."):
+        found.keep_in_place(vector)
 
 
 def test_statistics_of_any_layout_move_in_the_plain_order() -> None:
