@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -25,6 +25,14 @@ from knltrain.config.tables import (
 )
 
 Workers: TypeAlias = CountOrAuto | Literal["core", "tile", "l3", "numa", "package"]
+
+_MEASURED: Final = (
+    ("backend", "tuning", "full", "'auto' or 'off'"),
+    ("backend", "micro_batch", "auto", "a number of images"),
+    ("balance", "shares", "fitted", "numbers, or balance.replay"),
+    ("balance", "periods", "by_speed", "numbers"),
+)
+"""Tables, keys and values that stand for what is measured, and what may stand there instead."""
 
 
 class RunConfig(Table):
@@ -128,24 +136,13 @@ class RunConfig(Table):
                 "workers come when they are ready: expected a method of all workers together "
                 "(knltrain methods), or deterministic = false"
             )
-        if refused := self._measured():
-            key, value, instead = refused[0]
-            raise ValueError(
-                f"train.deterministic with {key} = '{value}', which measures times: expected "
-                f"{instead}, or deterministic = false"
-            )
+        for table, key, measured, instead in _MEASURED:
+            if getattr(getattr(self, table), key) == measured:
+                raise ValueError(
+                    f"train.deterministic with {table}.{key} = '{measured}', which measures times: "
+                    f"expected {instead}, or deterministic = false"
+                )
         return self
-
-    def _measured(self) -> list[tuple[str, str, str]]:
-        """Keys with values that stand for what is measured, and what may stand there instead."""
-        balance, backend = self.balance, self.backend
-        asked = (
-            ("backend.tuning", backend.tuning == "full", backend.tuning, "'auto' or 'off'"),
-            ("backend.micro_batch", backend.micro_batch == "auto", "auto", "a number of images"),
-            ("balance.shares", balance.shares == "fitted", "fitted", "numbers, or balance.replay"),
-            ("balance.periods", balance.periods == "by_speed", "by_speed", "numbers"),
-        )
-        return [(key, str(value), instead) for key, is_so, value, instead in asked if is_so]
 
     @model_validator(mode="after")
     def _wire_format_reads_its_share(self) -> RunConfig:

@@ -105,7 +105,6 @@ class Elastic:
         strategy, packed, space = self._strategy, self._packed, self._space
         self._membership.check()
         self._begin()
-        space.send(strategy.parameters)
         packed.keep_in_place(strategy.parameters)
         moved = packed.statistics_since(strategy.parameters)
         if self._moves_gradients:
@@ -115,7 +114,6 @@ class Elastic:
         with self._on_host("gradient"):
             strategy.gradient_ready(self.steps)
         if self._moves_gradients:
-            space.send(strategy.gradient)
             packed.follow_gradient(strategy.gradient)
             moved = packed.moved_by(moved, strategy.gradient)
         self._follow("gradient")
@@ -154,15 +152,16 @@ class Elastic:
         self._bring()
         center[:] = self._strategy.model
         own, vector = packed.copies(), self._vector
-        is_seen = packed.is_in_place and self._space is HOST  # by other workers
         self._is_center = True
         try:
-            if is_seen:
+            if self._space is HOST:
                 packed.follow_weights(center)
-            packed.copy_all(center)
+                packed.follow_statistics(center)
+            else:
+                packed.copy_all(center)
             yield self.model
         finally:
-            if is_seen:
+            if packed.is_in_place and self._space is HOST:
                 packed.follow_weights(vector)
             packed.put_back(own)
             self._is_center = False
@@ -261,7 +260,6 @@ class Elastic:
         has_moved = method.stream is not None or method.levels is not None
         has_moved = has_moved or (method.after == moment and method.due(self.steps))
         is_elsewhere = strategy.parameters is not self._vector
-        self._space.send(strategy.parameters)
         if is_elsewhere or (has_moved and not self._packed.is_in_place):
             self._vector = strategy.parameters
             self._packed.follow_weights(self._vector)
@@ -274,7 +272,6 @@ class Elastic:
         self._space.to_host(strategy.model, strategy.parameters)
 
     def _follow_all(self) -> None:
-        self._space.send(self._vector)
         self._packed.follow_weights(self._vector)
         self._packed.follow_statistics(self._vector)
 

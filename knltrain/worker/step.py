@@ -151,7 +151,8 @@ class TrainingStep:
                 part.settle()
             if part.parameters is not before or part.gradient is not moved:
                 self.rehearse_gradient(step)  # backends make things for each vector,
-                self._optimizer.step(before, moved, 0.0)  # and so do optimizers of devices
+                if part.space is not HOST:  # and so do optimizers of devices
+                    self._optimizer.step(before, moved, 0.0)
         self._optimizer.step(part.parameters, part.gradient, 0.0)
         part.team.clocks.clear()
 
@@ -203,7 +204,7 @@ class TrainingStep:
             self._feed.give_back()
             return 0.0
         with self._clocks.gradient:
-            if (coming := self._feed.following(step, number)) is not None:
+            if part.space is not HOST and (coming := self._feed.following(step, number)):
                 backend.prefetch(coming)
             told = ready if self._tells_of_parts else nobody_waits
             loss = backend.loss_and_gradient(batch, part.parameters, part.gradient, told)

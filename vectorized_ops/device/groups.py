@@ -48,9 +48,6 @@ class DeviceGroups:
         self.same_rates, self.same_decays = (
             bool((each[own] == each[self._first]).all()) for each in (self.rates, self.decays)
         )
-        self._each: torch.Tensor | None = None
-        if not (self.same_rates and self.same_decays):
-            self._each = _on(device, each.astype(np.int32))
         rounded = self.rounded(self.decays, self.same_decays)
         self.spread_decays = self.spread(_on(device, rounded))
 
@@ -107,9 +104,12 @@ class DeviceGroups:
         """Numbers of groups on the device as one for each value (n,); one for all stays it."""
         if numbers.numel() == 1:
             return numbers
-        if self._each is None:
-            return torch.repeat_interleave(numbers, self._lengths, output_size=self.size)
-        return torch.index_select(numbers, 0, self._each)
+        return torch.index_select(numbers, 0, self._group_of_each)
+
+    @functools.cached_property
+    def _group_of_each(self) -> torch.Tensor:
+        """The number of the group that each value belongs to, (n,) int32."""
+        return torch.repeat_interleave(self._lengths, output_size=self.size).int()
 
     def regularised(
         self, gradient: torch.Tensor, parameters: torch.Tensor, l1: bool

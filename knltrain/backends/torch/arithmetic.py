@@ -22,8 +22,7 @@ class MirroredArithmetic:
 
     def copy(self, values: FloatArray, out: FloatArray) -> None:
         """Write the values to ``out``."""
-        self._there(values)
-        self._mirrors.packed(out).copy_(self._mirrors.packed(values))
+        self._mirrors.packed(out).copy_(self._there(values))
         self._mirrors.store(out)
 
     def add(self, a: FloatArray, b: FloatArray, out: FloatArray) -> None:

@@ -72,8 +72,8 @@ class Mirrors(VectorSpace):
 
     def follow(self, *vectors: FloatArray) -> None:
         """From here on the newest values of these arrays may be on the device alone."""
-        if self._has_nothing_to_do(all(each.ctypes.data in self._followed for each in vectors)):
-            return
+        if self._is_open and all(each.ctypes.data in self._followed for each in vectors):
+            return  # without waiting for a thread that copies
         with self._while_open():
             for vector in vectors:
                 if self.are_apart and vector.ctypes.data not in self._followed:
@@ -82,14 +82,12 @@ class Mirrors(VectorSpace):
 
     def to_host(self, *vectors: FloatArray) -> None:
         """Bring the newest values into these arrays; returns once they are there."""
-        pairs = self._followed_of(vectors)
-        if self._has_nothing_to_do(all(pair.newest != "there" for pair in pairs)):
+        if self._is_open and not self._newest("there", vectors):
             return
         with self._while_open(), failures_told(self.device):
-            for pair in self._followed_of(vectors):
-                if pair.newest == "there":
-                    self.layout.to_host(pair.host, pair.there)
-                    pair.newest = "both"
+            for pair in self._newest("there", vectors):
+                self.layout.to_host(pair.host, pair.there)
+                pair.newest = "both"
 
     def changed(self, *vectors: FloatArray) -> None:
         """Take the arrays' values on the host as the newest."""
@@ -103,8 +101,7 @@ class Mirrors(VectorSpace):
 
     def send(self, *vectors: FloatArray) -> None:
         """Let the device have the newest values of followed arrays."""
-        pairs = self._followed_of(vectors)
-        if self._has_nothing_to_do(all(pair.newest != "host" for pair in pairs)):
+        if self._is_open and not self._newest("host", vectors):
             return
         with self._while_open():
             for vector in vectors:
@@ -186,10 +183,6 @@ class Mirrors(VectorSpace):
             self._pairs.clear()
             self._followed.clear()
 
-    def _has_nothing_to_do(self, is_done: bool) -> bool:
-        """Whether a call need not wait for a thread that copies, as all is done already."""
-        return is_done and self._is_open
-
     @contextmanager
     def _while_open(self) -> Iterator[None]:
         """Hold `close` back in the body; DeviceError behind it."""
@@ -197,6 +190,10 @@ class Mirrors(VectorSpace):
             if not self._is_open:
                 raise DeviceError(f"{self.device}: its vectors were released")
             yield
+
+    def _newest(self, where: str, vectors: tuple[FloatArray, ...]) -> list[_Pair]:
+        """The followed ones among these arrays whose newest values are there alone."""
+        return [pair for pair in self._followed_of(vectors) if pair.newest == where]
 
     def _followed_of(self, vectors: tuple[FloatArray, ...]) -> list[_Pair]:
         return [self._pair_of(each) for each in vectors if each.ctypes.data in self._followed]
