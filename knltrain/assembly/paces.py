@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
@@ -12,8 +12,6 @@ from knltrain.errors import ConfigError
 if TYPE_CHECKING:
     from knltrain.exchange.strategies.method import Method
     from knltrain.exchange.transports.team import Team
-
-PERIODS_FILE: Final = "periods.csv"
 
 
 def check_paces(config: RunConfig, method: Method) -> None:
@@ -68,19 +66,19 @@ def _by_speed(
     config: RunConfig, team: Team, label_shape: tuple[int, ...], threads: int, run_folder: Path
 ) -> int:
     from knltrain.assembly.balancing import measured_costs
-    from knltrain.balance.periods import periods_by_speed
+    from knltrain.balance.periods import PERIODS, periods_by_speed, read_periods, write_periods
+    from knltrain.exchange.transports.team import of_all_workers
 
-    path = run_folder / PERIODS_FILE
-    if path.exists():
-        return int(path.read_text().splitlines()[1 + team.rank].split(",")[1])
+    path, workers, is_first = run_folder / PERIODS, team.workers, team.rank == 0
+    known = read_periods(path, workers) if is_first and path.exists() else (0,) * workers
+    own = int(of_all_workers(team, known)[0, team.rank])  # the folder may be rank 0's alone
+    if own:
+        return own
     costs = measured_costs(config, team, label_shape, threads)
     seconds = [cost.of(images) for cost, images in zip(costs, config.images_of_each, strict=True)]
     periods = periods_by_speed(seconds, config.exchange.communication_period)
-    if team.rank == 0:
-        rows = ["rank,communication_period,step_seconds"]
-        for rank, (own, taken) in enumerate(zip(periods, seconds, strict=True)):
-            rows.append(f"{rank},{own},{taken:.6f}")
-        path.write_text("\n".join([*rows, ""]))
+    if is_first:
+        write_periods(path, periods, seconds)
     return periods[team.rank]
 
 

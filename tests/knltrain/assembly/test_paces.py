@@ -71,6 +71,19 @@ def test_a_resumed_run_keeps_its_periods(config, tmp_path):
     assert with_own_pace(chosen, Loopback(8), (), 1, tmp_path).exchange.communication_period == 17
 
 
+def test_the_file_of_rank_0_counts(config, tmp_path, in_threads):
+    """Other nodes may have no file, or another one."""
+    chosen = config(workers=2, exchange__method="easgd", balance__periods="by_speed")
+    rows = "rank,communication_period,step_seconds\n0,17,0.1\n1,34,0.05\n"
+    for rank, text in enumerate((rows, "another")):
+        (tmp_path / str(rank)).mkdir()
+        (tmp_path / str(rank) / "periods.csv").write_text(text)
+    found = in_threads(
+        8, 2, lambda team: with_own_pace(chosen, team, (), 1, tmp_path / str(team.rank)).exchange
+    )
+    assert [own.communication_period for own in found] == [17, 34]
+
+
 def test_periods_by_speed_are_written_down(config, tmp_path):
     chosen = config(
         workers=1, exchange__method="easgd", exchange__communication_period=3,
