@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import final
@@ -38,6 +39,25 @@ COMMUNICATION = ("waiting", "moving")
 
 SHOWN_DATA_SHARE = 0.05
 """The share of time without a batch from which on a user is told of it."""
+
+
+class Marks(ABC):
+    """Is told where a thread is, between the parts of its work."""
+
+    @abstractmethod
+    def mark(self, number: int) -> None:
+        """Since the mark before, part `number` has gone on; below 0, nothing that counts has."""
+
+
+@final
+class Unobserved(Marks):
+    """Nobody listens."""
+
+    def mark(self, number: int) -> None:
+        """Do nothing."""
+
+
+UNOBSERVED = Unobserved()
 
 
 @final

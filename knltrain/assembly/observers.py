@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from knltrain.data.dataset import Dataset
     from knltrain.data.order import ShardedBatches
     from knltrain.exchange.transports.team import Team
+    from knltrain.network.network import Network
     from knltrain.worker.observer import Observer
 
 
@@ -60,7 +61,7 @@ def evaluates(
         dataset.test_crops,
         batches.shares,
     )
-    return EvaluationObserver(evaluator, DueSteps(period, total_steps))
+    return EvaluationObserver(evaluator, DueSteps(period, total_steps, config.evaluation.at_end))
 
 
 def keeps_checkpoints(
@@ -77,7 +78,7 @@ def keeps_checkpoints(
 
     period = config.checkpoint.period(batches.steps_per_epoch)
     writer = CheckpointWriter(run_folder, identity, team, config.checkpoint.keep)
-    return CheckpointObserver(writer, DueSteps(period, total_steps))
+    return CheckpointObserver(writer, DueSteps(period, total_steps, config.checkpoint.at_end))
 
 
 def writes_plan(run_folder: Path) -> Observer:
@@ -95,6 +96,46 @@ def traces(config: RunConfig, run_folder: Path, rank: int) -> list[Observer]:
     from knltrain.worker.tracing import TraceObserver
 
     return [TraceObserver(run_folder / f"trace-{rank}.json", rank, steps)]
+
+
+def profiles(
+    config: RunConfig, run_folder: Path, network: Network, images: int, threads: int, steps: int
+) -> list[Observer]:
+    """Writes profile.json of `train.profile_steps` steps, if that is not 0.
+
+    A worker takes `images` images a batch, and the run has so many `steps`.
+    """
+    window = config.train.profile_steps
+    if not window:
+        return []
+    from knltrain.profile.costs import update_cost
+    from knltrain.worker.profiling import ProfileObserver, check_window
+
+    check_window(window, steps)
+    values = sum(each.size for each in network.parameters)
+    batches = config.train.iter_size
+    facts = {
+        "network": {
+            "name": network.name,
+            "parameters": network.parameter_count,
+            "packed_bytes": 4 * network.packed_size,
+            "training_flops_per_image": network.training_flops_per_image,
+        },
+        "backend": config.backend.name,
+        "implementation": config.backend.implementation,
+        "batch_per_worker": images,
+        "batches_per_step": batches,
+        "workers": config.total_workers,
+        "nodes": config.total_nodes,
+        "threads_per_worker": threads,
+        "method": config.exchange.method,
+        "communication_period": config.exchange.communication_period,
+        "wire_format": config.exchange.wire_format,
+        **_between_nodes(config),
+    }
+    training_flops = images * batches * network.training_flops_per_image
+    cost = update_cost(config.optimizer.name, values)
+    return [ProfileObserver(run_folder, window, threads, facts, training_flops, cost)]
 
 
 def writes_result(

@@ -21,6 +21,7 @@ from knltrain.assembly.observers import (
     evaluates,
     keeps_checkpoints,
     logs_metrics,
+    profiles,
     traces,
     writes_plan,
     writes_result,
@@ -251,6 +252,9 @@ def _own_observers(
         evaluates(config, task.dataset, batches, backend, team, steps),
         keeps_checkpoints(config, run_folder, task.identity, batches, team, steps),
         *traces(config, run_folder, team.rank),
+        *profiles(
+            config, run_folder, task.identity.network, batches.images_per_worker, threads, steps
+        ),
         writes_result(
             config,
             run_folder,

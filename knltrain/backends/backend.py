@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from knltrain.clocks import Marks
 from knltrain.data.dataset import Batch
 from knltrain.vectors import FloatArray
+
+if TYPE_CHECKING:
+    from knltrain.backends.region import Region
 
 Ready = Callable[[int], None]
 """Called with an offset: gradient[offset:] of a step will not change any more."""
@@ -78,6 +83,14 @@ class Backend(ABC):
     def description(self) -> Mapping[str, object]:
         """The decisions made when the backend was built, as JSON; empty if there were none."""
         return {}
+
+    @property
+    def regions(self) -> Sequence[Region]:
+        """The parts of a step, with their costs; a part's place here is its number in marks."""
+        return ()
+
+    def observe(self, marks: Marks) -> None:  # noqa: B027
+        """Mark the end of each region of a step from now on."""
 
     @abstractmethod
     def close(self) -> None:

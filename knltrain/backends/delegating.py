@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from knltrain.backends.backend import Backend, Ready, nobody_waits
+from knltrain.clocks import Marks
 from knltrain.data.dataset import Batch
 from knltrain.vectors import FloatArray
+
+if TYPE_CHECKING:
+    from knltrain.backends.region import Region
 
 
 class DelegatingBackend(Backend):
@@ -47,6 +52,15 @@ class DelegatingBackend(Backend):
     def description(self) -> Mapping[str, object]:
         """The decisions of the backend as it is now."""
         return self._backend.description
+
+    @property
+    def regions(self) -> Sequence[Region]:
+        """The regions of the backend as it is now."""
+        return self._backend.regions
+
+    def observe(self, marks: Marks) -> None:
+        """Let the backend mark them."""
+        self._backend.observe(marks)
 
     def close(self) -> None:
         """Close the backend."""

@@ -23,6 +23,7 @@ _SIGINT = 2
 _NAMES = (
     "train",
     "launch",
+    "profile",
     "warmup",
     "data",
     "pack",

@@ -142,12 +142,25 @@ class TrainConfig(Table):
     trace_steps: Annotated[int, Field(ge=0)] = Field(
         default=0, description="first steps of which each worker writes a trace, trace-RANK.json"
     )
+    profile_steps: Annotated[int, Field(ge=0)] = Field(
+        default=0,
+        description="steps whose stages are measured for profile.json, after the first three",
+    )
 
     @model_validator(mode="after")
     def _one_length(self) -> TrainConfig:
         if (self.epochs is None) == (self.steps is None):
             given = "neither" if self.epochs is None else "both"
             raise ValueError(f"expected exactly one of epochs and steps, got {given}")
+        return self
+
+    @model_validator(mode="after")
+    def _one_listener(self) -> TrainConfig:
+        if self.trace_steps and self.profile_steps:
+            raise ValueError(
+                f"trace_steps = {self.trace_steps} and profile_steps = {self.profile_steps}: "
+                "expected one of them, as both listen to the same clocks"
+            )
         return self
 
 
@@ -198,6 +211,7 @@ class EvaluationConfig(Table):
     every_steps: Count | None = Field(
         default=None, description="steps between two; if given, every_epochs is not read"
     )
+    at_end: bool = Field(default=True, description="measure the model after the last step, too")
     crops: Literal[1, 10] = Field(
         default=1,
         description="images of each picture whose softmax is averaged; 10: four corners, the"
@@ -218,6 +232,7 @@ class CheckpointConfig(Table):
     every_steps: Count | None = Field(
         default=None, description="steps between two; if given, every_epochs is not read"
     )
+    at_end: bool = Field(default=True, description="write one after the last step, too")
     every_minutes: NotNegative = Field(
         default=10.0, description="minutes after which one is written, besides; 0: none by time"
     )

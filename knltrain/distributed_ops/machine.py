@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from knltrain.errors import ConfigError
-from vectorized_ops.timing import mean_seconds
-
-_SIDE, _COPIED_FLOATS = 1024, 1 << 24
-_ENOUGH_SECONDS, _TIMES = 0.02, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +29,10 @@ class Machine:
 
     @classmethod
     def measured(cls) -> Machine:
-        """Measure NumPy's matrix product and copy, in its own threads: the best of a few runs.
+        """Measure PyTorch's matrix product and copy, in as many threads as PyTorch takes.
 
         Give the figures yourself if the layers compute with another number of threads.
         """
-        left, source = np.ones((_SIDE, _SIDE), np.float32), np.ones(_COPIED_FLOATS, np.float32)
-        out, target = np.empty_like(left), np.empty_like(source)
-        product = _least(lambda: np.matmul(left, left, out=out))
-        copy = _least(lambda: np.copyto(target, source))
-        return cls(2 * _SIDE**3 / product, 2 * source.nbytes / copy)
+        from vectorized_ops.machine_bounds import MachineBounds
 
-
-def _least(run: Callable[[], object]) -> float:
-    """Return the least time of several runs in seconds; the first may be cold."""
-    return min(mean_seconds(run, _ENOUGH_SECONDS) for _ in range(_TIMES))
+        return cls(*MachineBounds().measure())

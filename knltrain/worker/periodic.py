@@ -19,18 +19,19 @@ LAST_PAUSES_SECONDS: Final = (1.0, 4.0)
 
 @dataclass(frozen=True, slots=True)
 class DueSteps:
-    """The steps of a run after which something is done: every `period` steps, and the last one.
+    """The steps of a run after which something is done: every `period` steps, and `at_end`.
 
-    A `period` of 0 means only after the last one. It need not be whole: ten times per epoch of 48
-    steps is a period of 4.8.
+    A `period` of 0 means only after the last one, if at all. It need not be whole: ten times per
+    epoch of 48 steps is a period of 4.8.
     """
 
     period: float
     total_steps: int
+    at_end: bool = True
 
     def between(self, since: int, step: int) -> bool:
         """Whether a step after `since`, up to `step`, is among them."""
-        if since < self.total_steps <= step:
+        if self.at_end and since < self.total_steps <= step:
             return True
         return self.period > 0 and step // self.period > since // self.period
 
@@ -45,7 +46,7 @@ class EvaluationObserver(Observer):
 
     def started(self, worker: WorkerView) -> None:
         """Evaluate now if there is no step left after which to do it."""
-        if worker.progress.ended:
+        if worker.progress.ended and self._due.at_end:
             step = worker.progress.step
             worker.evaluation = self._evaluator.evaluate(worker.model, step, by_class=True)
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import final
+from typing import Final, final
 
+from knltrain.clocks import UNOBSERVED
 from knltrain.files.durable import reason_of
+from knltrain.timeline import Timeline
 from knltrain.trace import Trace
 from knltrain.worker.observer import Observer, RunResult
 from knltrain.worker.view import WorkerView
+
+_MARKS: Final = 1 << 16
 
 TRACED = ("batch", "gradient", "update", "exchange", "waiting", "center", "beside")
 """Clocks of a step. `beside` is an exchange, or one of its parts, by a thread of its own."""
@@ -21,16 +26,23 @@ class TraceObserver(Observer):
     def __init__(self, path: Path, rank: int, steps: int) -> None:
         self._path, self._left = path, steps
         self._trace: Trace | None = Trace(rank, f"worker {rank}")
+        self._timeline = Timeline(_MARKS)
+        self._notes: list[Callable[[float, float], None]] = []
 
     def started(self, worker: WorkerView) -> None:
         """Begin the trace."""
         if self._trace is not None:
             for name in TRACED:
                 getattr(worker.clocks, name).watch = self._trace.of(name)
+            self._notes = [
+                self._trace.of(f"{each.name} {each.direction}") for each in worker.backend.regions
+            ]
+            worker.backend.observe(self._timeline)
 
     def step_done(self, worker: WorkerView, step: int, loss: float, learning_rate: float) -> None:  # noqa: ARG002
         """Count the step, and end after the last one."""
         self._left -= 1
+        self._note_regions()
         if self._left == 0:
             self._end(worker)
 
@@ -43,9 +55,16 @@ class TraceObserver(Observer):
         """End the trace of a shorter run."""
         self._end(worker)
 
+    def _note_regions(self) -> None:
+        """Take down what the backend did in the step, within its gradient."""
+        parts = self._timeline.take()
+        for number, begin, end in zip(parts.numbers, parts.begins, parts.ends, strict=True):
+            self._notes[number](1e-9 * begin, 1e-9 * end)
+
     def _end(self, worker: WorkerView) -> None:
         trace, self._trace = self._trace, None
         if trace is not None:
+            worker.backend.observe(UNOBSERVED)
             for name in TRACED:
                 getattr(worker.clocks, name).watch = None
             try:

@@ -37,12 +37,13 @@ if TYPE_CHECKING:
 
 ROWS_A, ROWS_B = ACCUMULATORS // 4, ACCUMULATORS // 4 - 1
 WEIGHTS_TILE_KERNELS = (3, 5)
-ALGORITHMS = ("auto", "direct", "winograd")
+ALGORITHMS = ("auto", "direct", "winograd4")
 
 
 class DirectPooledConvolution:
     """The direct sum; backward-weights visits only the pixels that won their window's maximum.
 
+    `winners_share` is their share of the products of backward-weights.
     N is rounded up to whole vectors. Raises OperationError for maps that cannot be pooled.
     """
 
@@ -60,6 +61,7 @@ class DirectPooledConvolution:
         self._tables: dict[tuple[str, int], AnyArray] = {}
         self._rows = cheapest_rows(filters, (ROWS_A, ROWS_B, 1))
         sums = filters, shape.channels, kernel * kernel + 1, LANES
+        self.winners_share = 1 / 4 if kernel in WEIGHTS_TILE_KERNELS else 1.0
         self._taps = aligned_zeros((numba.get_num_threads(), *sums))
 
     def forward(
@@ -159,13 +161,13 @@ class DirectPooledConvolution:
 def pooled_convolution(
     images_shape: tuple[int, ...], filters: int, kernel: int, algorithm: str = "auto"
 ) -> DirectPooledConvolution | WinogradPooledConvolution:
-    """Return the operation by "direct" sums, by "winograd", or ("auto") by Winograd if it fits."""
+    """Return the operation by "direct" sums, by "winograd4", or ("auto") by Winograd if it fits."""
     if algorithm not in ALGORITHMS:
         raise OperationError(
             f"unknown algorithm {algorithm!r}: expected one of {', '.join(ALGORITHMS)}"
         )
     fits = winograd_fits(images_shape, filters, kernel)
-    if algorithm == "winograd" or (algorithm == "auto" and fits):
+    if algorithm == "winograd4" or (algorithm == "auto" and fits):
         return WinogradPooledConvolution(images_shape, filters, kernel)
     return DirectPooledConvolution(images_shape, filters, kernel)
 

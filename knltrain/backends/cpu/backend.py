@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Generic, TypeVar, final
+from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from knltrain.backends.backend import Backend, Ready, nobody_waits
 from knltrain.backends.cpu.micro_batch import MicroBatch, check_micro_batch, make_passes
 from knltrain.backends.cpu.stages import Views
 from knltrain.backends.loss import PLAIN, Loss
+from knltrain.clocks import Marks
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
 from knltrain.network.network import Network
@@ -20,6 +21,9 @@ from knltrain.network.parameters import ParameterVector
 from knltrain.vectors import FloatArray
 from vectorized_ops.errors import OperationError
 from vectorized_ops.implementations import operations
+
+if TYPE_CHECKING:
+    from knltrain.backends.region import Region
 
 
 class CpuBackend(Backend):
@@ -120,6 +124,20 @@ class CpuBackend(Backend):
             "arena_bytes": plan.arena_bytes,
             "layers": {stage.name: stage.choices for stage in plan.stages if stage.choices},
         }
+
+    @property
+    def regions(self) -> Sequence[Region]:
+        """Each stage in each direction that is computed, and what is beside them."""
+        from knltrain.backends.cpu.regions import regions_of
+
+        images = min(self._batch, self._passes.images)
+        full, rest = divmod(self._batch, images)
+        slices = [images] * full + ([rest] if rest else [])
+        return regions_of(self._passes, self._network, slices, self._operations.name)
+
+    def observe(self, marks: Marks) -> None:
+        """Mark the end of each stage in each direction."""
+        self._passes.marks = marks
 
     def close(self) -> None:
         """Let go of the packed vectors and the plan's memory."""

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate
-from typing import final
+from typing import Final, NamedTuple, final
 
 import numpy as np
 
 from knltrain.backends.backend import Ready, nobody_waits
 from knltrain.backends.cpu.memory import Tensor
 from knltrain.backends.cpu.plan import Plan
-from knltrain.backends.cpu.stages import Run, Views
+from knltrain.backends.cpu.stages import Run, Stage, Views
 from knltrain.backends.loss import PLAIN, Loss
+from knltrain.clocks import UNOBSERVED, Marks
 from knltrain.data.dataset import Batch
 from knltrain.network.network import ALIGNMENT_FLOATS, Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.vectors import FloatArray
 from vectorized_ops.implementations import Operations
+
+BEFORE, LOAD, LOSS, SUM, READY = -1, 0, 1, 2, 3
+"""Numbers in marks: what is before a slice, the parts that are no stage's, and behind them the
+forward stages and the parts of the backward ones.
+"""
+
+NO_STAGE: Final = ("load", "loss", "sum", "ready")
+"""By number. sum: of slices' gradients. ready: what the caller does with a stage's gradient."""
+
+
+class BackwardPart(NamedTuple):
+    """A stage in one direction of the backward pass; `number` is that of its marks."""
+
+    number: int
+    stage: Stage
+    direction: str
+    run: Callable[[Run], None]
 
 
 @final
@@ -41,6 +59,8 @@ class Passes:
         self.plan = Plan(network, images, operations)
         self._later = ParameterVector(network) if images < batch else None
         self._done_from = _done_from(network, [stage.name for stage in self.plan.stages])
+        self.backward = _backward(self.plan.stages)
+        self.marks: Marks = UNOBSERVED
 
     def loss_and_gradient(
         self,
@@ -127,6 +147,7 @@ class Passes:
                 total = _lines(gradient[offset:end])
                 self._operations.add(total, _lines(self._later.packed[offset:end]), total)
                 end = offset
+                self.marks.mark(SUM)
             ready(offset)
 
         return add
@@ -136,17 +157,24 @@ class Passes:
 
         That is the sum of its images' losses divided by the number of all images.
         """
+        mark = self.marks.mark
+        mark(BEFORE)
         self._load(part)
-        for stage in self.plan.stages:
+        mark(LOAD)
+        for number, stage in enumerate(self.plan.stages, start=len(NO_STAGE)):
             stage.forward(run)
+            mark(number)
         loss = sum(
             self._loss(part, output, self._trained, share * weight)
             for output, weight in self.plan.outputs
         )
-        for stage, offset in zip(reversed(self.plan.stages), self._done_from, strict=True):
-            if stage.output.gradient is not None:
-                stage.backward(run)
+        mark(LOSS)
+        for parts, offset in zip(self.backward, self._done_from, strict=True):
+            for each in parts:
+                each.run(run)
+                mark(each.number)
             ready(offset)
+            mark(READY)
         return loss / run.images
 
     def _load(self, part: Batch) -> None:
@@ -162,6 +190,18 @@ def _run(
     part: Batch, parameters: Views, gradients: Views, first: int, training: bool = True
 ) -> Run:
     return Run(parameters, gradients, len(part.labels), training, int(part.key[0]), first)
+
+
+def _backward(stages: list[Stage]) -> list[list[BackwardPart]]:
+    """Of each stage, backwards, the parts of its backward pass; none without a gradient."""
+    found, number = [], len(NO_STAGE) + len(stages)
+    for stage in reversed(stages):
+        parts = stage.backward_parts if stage.output.gradient is not None else ()
+        found.append(
+            [BackwardPart(place, stage, *part) for place, part in enumerate(parts, start=number)]
+        )
+        number += len(parts)
+    return found
 
 
 def _done_from(network: Network, stages: list[str]) -> list[int]:

@@ -79,7 +79,11 @@ class Lowering:
                 self._reserve(layer)
         for layer in network.layers:
             if layer.name not in self._done:
+                before, known = len(self.stages), set(self._done)
                 self._lower(layer)
+                if len(self.stages) > before and layer.name not in self._takers.branches:
+                    done = self._done - known
+                    self.stages[-1].layers = tuple(name for name in self._layers if name in done)
 
     def _lower(self, layer: Layer) -> None:
         lower = {

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -22,6 +24,7 @@ from knltrain.backends.torch.prefetching import Prefetching
 from knltrain.backends.torch.progress import Marking
 from knltrain.backends.torch.streams import module_of
 from knltrain.backends.torch.switches import Precision, Switches
+from knltrain.clocks import Marks, Unobserved
 from knltrain.data.dataset import Batch
 from knltrain.errors import NetworkError
 from knltrain.interchange.to_torch import NetworkModule
@@ -29,6 +32,10 @@ from knltrain.network.layers import BatchNormalisation, Dropout, StochasticDepth
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.vectors import FloatArray
+
+if TYPE_CHECKING:
+    from knltrain.backends.region import Region
+    from knltrain.backends.torch.regions import MarkedLayers
 
 _MOST_BATCHES = 32
 """Images and labels of so many are locked into memory; a data pool has fewer."""
@@ -47,7 +54,7 @@ class TorchBackend(Backend):
     def __init__(
         self,
         network: Network,
-        batch: int,  # noqa: ARG002
+        batch: int,
         threads: int,
         execution: Execution | None = None,
         loss: Loss = PLAIN,
@@ -57,7 +64,7 @@ class TorchBackend(Backend):
         deterministic: bool = False,
     ) -> None:
         torch.set_num_threads(threads)
-        self._network, self._loss = network, loss
+        self._network, self._batch, self._loss = network, batch, loss
         self._mirrors = Mirrors() if mirrors is None else mirrors
         self._mirrors.arrange(DeviceLayout.of(network))
         self._device, self._precision = self._mirrors.device, precision
@@ -79,6 +86,7 @@ class TorchBackend(Backend):
         self._statistics = [each.name for each in statistics if each.layer not in frozen]
         self._fixed = [each.name for each in statistics if each.layer in frozen]
         self._fewest_pixels = _fewest_normalised_pixels(network)
+        self._observed: MarkedLayers | None = None
 
     def loss_and_gradient(
         self,
@@ -129,12 +137,18 @@ class TorchBackend(Backend):
         _keep_statistics_in(module, gradients)
         outputs = self._network.outputs
         loss = torch.zeros((), dtype=torch.float32, device=self._device)
+        observed = self._observed
         with self._computing():
-            found = module.logits(images, outputs)
+            if observed is None:
+                found = module.logits(images, outputs)
+            else:
+                found = observed.logits(module, images, outputs)
         for output, logits in zip(outputs, found, strict=True):
             loss = loss + output.weight * mean_loss(
                 self._loss, logits.float(), labels, self._weights
             )
+        if observed is not None:
+            observed.lost()
         running = self._tensors.of(parameters)
         for name in self._fixed:
             gradients[name].zero_()
@@ -142,6 +156,8 @@ class TorchBackend(Backend):
             batches = gradients[name].data  # autograd has seen it, and does not read it
             torch.sub(running[name], batches, out=batches)
         self._execution.backward(loss, module, gradients, ready)
+        if observed is not None:
+            observed.ended()
         return loss.detach()
 
     @torch.no_grad()
@@ -179,6 +195,26 @@ class TorchBackend(Backend):
     def description(self) -> Mapping[str, object]:
         """The device, unless it is the host itself."""
         return {} if self._device.type == "cpu" else described(self._device)
+
+    @property
+    def regions(self) -> Sequence[Region]:
+        """Each layer forward and backward, where modules run one by one on the host."""
+        return () if self._layers is None else self._layers.regions
+
+    def observe(self, marks: Marks) -> None:
+        """Mark the end of each layer; that of a compiled, recorded or remote one is not known."""
+        if self._layers is not None:
+            self._layers.marks = marks
+            self._observed = None if isinstance(marks, Unobserved) else self._layers
+
+    @cached_property
+    def _layers(self) -> MarkedLayers | None:
+        one_by_one = type(self._execution) is EagerExecution and self._graphed is None
+        if not one_by_one or self._device.type != "cpu":
+            return None
+        from knltrain.backends.torch.regions import MarkedLayers
+
+        return MarkedLayers(self._network, self._batch)
 
     def close(self) -> None:
         """Release the packed vectors."""

@@ -17,12 +17,9 @@ from knltrain.cluster.variables import processor_settings
 from knltrain.errors import ConfigError, unknown_name
 from knltrain.network.zoo.networks import network_named
 from vectorized_ops.implementations import IMPLEMENTATIONS, Operations, operations
-from vectorized_ops.shapes import FLOAT_BYTES
+from vectorized_ops.machine_bounds import Bounds, MachineBounds
 from vectorized_ops.shapes.execution import executed
 from vectorized_ops.timing import mean_seconds
-
-SGEMM_SIDE = 2048
-COPIED_FLOATS = 1 << 25
 
 ENOUGH_SECONDS = 0.01
 """What takes less is repeated within one timing: calls and clocks must not count."""
@@ -72,8 +69,9 @@ def run_ops_benchmark(
         "batch": batch,
         "threads": crew,
         "rounds": rounds,
-        "sgemm_gflops": statistics.median(bounds.sgemm_gflops),
-        "copy_gbytes_per_second": statistics.median(bounds.copy_gbytes),
+        "sgemm_gflops": statistics.median(each.flops_per_second for each in bounds.found) / 1e9,
+        "copy_gbytes_per_second": statistics.median(each.bytes_per_second for each in bounds.found)
+        / 1e9,
         "rows": rows,
         "comparisons": comparisons(rows, implementations),
         "bandwidths": bandwidths(rows),
@@ -104,13 +102,17 @@ def _measured(
     seconds: dict[tuple[str, str], list[float]] = {key: [] for key in work}
     shares: dict[tuple[str, str], list[float]] = {key: [] for key in work}
     for _ in range(rounds):
-        gflops, gbytes = bounds.measure()
+        at_best = bounds.measure()
         for key, run in work.items():
             taken = mean_seconds(run, ENOUGH_SECONDS)
             seconds[key].append(taken)
             cost, is_product = case.operation.costs[key[0]], case.bound_by_products
-            done = cost.flops / gflops if is_product else cost.compulsory_bytes / gbytes
-            shares[key].append(done / taken / 1e9)
+            least = (
+                cost.flops / at_best.flops_per_second
+                if is_product
+                else cost.compulsory_bytes / at_best.bytes_per_second
+            )
+            shares[key].append(least / taken)
     rows = []
     for direction in case.operation.costs:
         for key in (key for key in work if key[0] == direction):
@@ -152,32 +154,13 @@ def _row(
 
 
 class _Bounds:
-    """The machine's matrix product and copy, by PyTorch, measured beside the operations."""
+    """The machine's bounds, measured beside the operations; all that were `found`."""
 
     def __init__(self) -> None:
-        import torch
+        self._machine = MachineBounds()
+        self.found: list[Bounds] = []
 
-        self._multiply = torch.mm
-        matrix = torch.ones(SGEMM_SIDE, SGEMM_SIDE, dtype=torch.float32, device="cpu")
-        self._left, self._right, self._out = matrix, matrix.clone(), matrix.clone()
-        self._source = torch.ones(COPIED_FLOATS, dtype=torch.float32, device="cpu")
-        self._target = torch.zeros_like(self._source)
-        self.sgemm_gflops: list[float] = []
-        self.copy_gbytes: list[float] = []
-        self.measure()
-        self.sgemm_gflops.clear()
-        self.copy_gbytes.clear()
-
-    def measure(self) -> tuple[float, float]:
-        """Return the current GFLOP/s and GB/s."""
-        product = min(mean_seconds(self._product, ENOUGH_SECONDS) for _ in range(2))
-        copy = min(mean_seconds(self._copy, ENOUGH_SECONDS) for _ in range(2))
-        self.sgemm_gflops.append(2 * SGEMM_SIDE**3 / product / 1e9)
-        self.copy_gbytes.append(2 * FLOAT_BYTES * COPIED_FLOATS / copy / 1e9)
-        return self.sgemm_gflops[-1], self.copy_gbytes[-1]
-
-    def _product(self) -> None:
-        self._multiply(self._left, self._right, out=self._out)
-
-    def _copy(self) -> None:
-        self._target.copy_(self._source)
+    def measure(self) -> Bounds:
+        """Measure now."""
+        self.found.append(self._machine.measure())
+        return self.found[-1]

@@ -135,7 +135,7 @@ RUNS: dict[str, Callable[[Guarded], None]] = {
     "Winograd": lambda new: convolve(WinogradConvolution(SHAPES["3x3"]), new),
     "Strassen": lambda new: convolve(StrassenConvolution(SHAPES["halves"]), new),
     "pooled direct": lambda new: convolve_and_pool("direct", new),
-    "pooled Winograd": lambda new: convolve_and_pool("winograd", new),
+    "pooled Winograd": lambda new: convolve_and_pool("winograd4", new),
     "dense": multiply,
     **{
         f"pictures of {channels} as {size}": partial(pass_over_pictures, size, channels)

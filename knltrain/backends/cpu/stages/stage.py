@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,13 +37,15 @@ class Run:
 class Stage(ABC):
     """One operation of the plan, named after its layer; `flows` are its shares in gradients.
 
-    A stage only computes: its arrays are bound when the plan has an arena.
+    `layers` are those that it computes: none for what brings values into another order. A stage
+    only computes: its arrays are bound when the plan has an arena.
     """
 
     def __init__(self, name: str, operations: Operations, inputs: Tensor, output: Tensor) -> None:
         self.name, self.operations = name, operations
         self.inputs, self.output = inputs, output
         self.flows: tuple[Flow, ...] = (Flow(inputs),)
+        self.layers: tuple[str, ...] = ()
 
     @abstractmethod
     def forward(self, run: Run) -> None:
@@ -52,6 +54,11 @@ class Stage(ABC):
     @abstractmethod
     def backward(self, run: Run) -> None:
         """Compute the gradients of parameters and inputs from that of the output."""
+
+    @property
+    def backward_parts(self) -> Sequence[tuple[str, Callable[[Run], None]]]:
+        """The backward pass by directions, in order, once the plan is wired."""
+        return (("backward", self.backward),)
 
     @property
     def remembered(self) -> tuple[Place, ...]:
@@ -86,9 +93,14 @@ class Stage(ABC):
         """The output's gradient, with zeros where a ReLU cut values off."""
         assert self.output.gradient is not None
         gradient = self.output.gradient.array
-        if self.output.rectified and not self.output.masked:
+        if self.masks:
             self.operations.relu_backward(gradient, self.output.values.array, gradient)
         return gradient
+
+    @property
+    def masks(self) -> bool:
+        """Whether the output's gradient comes without the zeros where a ReLU cut values off."""
+        return self.output.rectified and not self.output.masked
 
 
 class OperationStage(Stage, ABC):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from knltrain.backends.cpu.memory import Buffer, Flow, Place, Tensor
 from knltrain.backends.cpu.stages.stage import Run, Stage
 from vectorized_ops.implementations import Operations
+from vectorized_ops.layout import AnyArray
 
 __all__ = ["FlattenStage", "PooledConvolutionStage", "WeightedStage"]
 
@@ -60,16 +62,39 @@ class WeightedStage(Stage):
 
     def backward(self, run: Run) -> None:
         """Backward-weights and, where needed, backward-data."""
-        gradient, flow = self.gradient, self.flows[0]
+        for _, part in self.backward_parts:
+            part(run)
+
+    @property
+    def backward_parts(self) -> Sequence[tuple[str, Callable[[Run], None]]]:
+        """The ReLU's mask where it falls to this stage, backward-weights, and backward-data."""
+        parts: list[tuple[str, Callable[[Run], None]]] = []
+        if self.masks:
+            parts.append(("mask", self._mask))
+        parts.append(("backward_weights", self._backward_weights))
+        if self.flows[0].is_needed:
+            parts.append(("backward_data", self._backward_data))
+        return parts
+
+    def _mask(self, run: Run) -> None:  # noqa: ARG002
+        _ = self.gradient
+
+    def _backward_weights(self, run: Run) -> None:
         self.operation.backward_weights(
             self.inputs.values.array,
-            gradient,
+            self._masked_gradient,
             run.gradients[self._weights],
             None if self._bias is None else run.gradients[self._bias],
         )
-        if flow.is_needed:
-            weights = run.parameters[self._weights]
-            self.operation.backward_data(gradient, weights, flow.out, **flow.manner)
+
+    def _backward_data(self, run: Run) -> None:
+        weights, flow = run.parameters[self._weights], self.flows[0]
+        self.operation.backward_data(self._masked_gradient, weights, flow.out, **flow.manner)
+
+    @property
+    def _masked_gradient(self) -> AnyArray:
+        assert self.output.gradient is not None
+        return self.output.gradient.array
 
     @property
     def values_again(self) -> tuple[Tensor, ...]:

@@ -38,7 +38,7 @@ class WinogradPooledConvolution:
     N is rounded up to whole vectors. Raises OperationError for shapes that do not fit.
     """
 
-    algorithm = "winograd"
+    algorithm = "winograd4"
 
     def __init__(self, images_shape: tuple[int, ...], filters: int, kernel: int) -> None:
         number, height, width, channels = images_shape

@@ -48,7 +48,7 @@ def test_results_follow_the_reference_for_any_shape_that_fits(
     shape = data.draw(st.integers(1, 40)), height, width, channels
     filters = data.draw(st.integers(DOT_ROWS, 30))
     options = {name: data.draw(st.booleans()) for name in ("slices", "add", "masked")}
-    found, expected = pooled(shape, filters, 5, "winograd", normal, **options)
+    found, expected = pooled(shape, filters, 5, "winograd4", normal, **options)
     assert max(relative_errors(found, expected).values()) < LARGEST_ERROR
     # Two pixels of a window may be equal but for rounding: then either is the right place.
     others = found.which != expected.which
@@ -56,14 +56,14 @@ def test_results_follow_the_reference_for_any_shape_that_fits(
 
 
 def test_error_at_the_size_of_lenet_is_that_of_the_docstring(pooled: Any) -> None:
-    errors = relative_errors(*pooled((64, 12, 12, 20), 50, 5, "winograd", normal))
+    errors = relative_errors(*pooled((64, 12, 12, 20), 50, 5, "winograd4", normal))
     assert 1e-7 < errors["out"] < 6e-6
     assert max(errors.values()) < LARGEST_ERROR
 
 
 def test_gradient_of_images_that_nobody_needs_is_left_alone(pooled: Any) -> None:
     found, expected = pooled(
-        (16, 8, 8, DOT_COLUMNS), DOT_ROWS, 5, "winograd", normal, with_images=False
+        (16, 8, 8, DOT_COLUMNS), DOT_ROWS, 5, "winograd4", normal, with_images=False
     )
     assert (found.images == 99).all()
     assert np.abs(found.weights - expected.weights).max() < 1e-4
@@ -73,7 +73,7 @@ def test_bits_are_those_of_the_last_run_and_threads_change_only_sums_over_images
     pooled: Any, same_bits: Callable[..., None]
 ) -> None:
     def compute() -> list[np.ndarray]:
-        found, _ = pooled((50, 12, 8, 7), 9, 5, "winograd", normal)
+        found, _ = pooled((50, 12, 8, 7), 9, 5, "winograd4", normal)
         return list(astuple(found))
 
     same_bits(compute, summed_by_thread=[WEIGHTS])

@@ -1,0 +1,58 @@
+"""Spans of time, and what of one kind lies within another: the definition of "hidden".
+
+Computing and exchanging are unions of spans. Of an exchange, hidden is what lies within computing,
+and exposed is the rest (CaffeGPI; SNU's thesis measures the exposed part by layer).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+Span: TypeAlias = tuple[float, float]
+"""Begin and end, in seconds of any clock."""
+
+
+def union(spans: Iterable[Span]) -> list[Span]:
+    """The time in which any of them goes on, as spans in order and without contact."""
+    found: list[Span] = []
+    for begin, end in sorted(spans):
+        if found and begin <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((begin, end))
+    return found
+
+
+def total(unions: Sequence[Span]) -> float:
+    """The length of a union."""
+    return sum(end - begin for begin, end in unions)
+
+
+def common(some: Sequence[Span], others: Sequence[Span]) -> float:
+    """The time in which two unions both go on."""
+    seconds, first, second = 0.0, 0, 0
+    while first < len(some) and second < len(others):
+        begin = max(some[first][0], others[second][0])
+        end = min(some[first][1], others[second][1])
+        seconds += max(0.0, end - begin)
+        if some[first][1] < others[second][1]:
+            first += 1
+        else:
+            second += 1
+    return seconds
+
+
+def without(some: Sequence[Span], others: Sequence[Span]) -> list[Span]:
+    """The time of one union outside another."""
+    found: list[Span] = []
+    for begin, end in some:
+        for other_begin, other_end in others:
+            if other_end <= begin or end <= other_begin:
+                continue
+            if begin < other_begin:
+                found.append((begin, other_begin))
+            begin = max(begin, other_end)
+        if begin < end:
+            found.append((begin, end))
+    return found

@@ -1,0 +1,163 @@
+"""The profile as text: a table of stages, one of the rest, and what was checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from affinity.cli.layout import table
+
+_HEAD: Final = (
+    "stage", "direction", "operation", "algorithm", "ms", "%", "spread %",
+    "GFLOP/s", "GB/s", "FLOP/B", "bound", "of bound %",
+)  # fmt: skip
+_LEFT: Final = 4
+
+_SUMMED: Final = ("forward", "backward_data", "backward_weights", "backward")
+
+
+def told(document: Mapping[str, Any], most: int | None = None) -> str:
+    """The profile; of the stages, the `most` that take longest in their order, or all."""
+    return "\n\n".join(part for part in _parts(document, most) if part)
+
+
+def _parts(document: Mapping[str, Any], most: int | None) -> Iterator[str]:
+    step = document["step_seconds"]["mean"]
+    yield _head(document)
+    stages = [each for each in document["stages"] if each["seconds"]["mean"] > 0]
+    if stages:
+        shown = _longest(stages, most)
+        rows = [_stage_row(each, step) for each in shown]
+        rows += _rest_rows(stages, shown, step)
+        yield table(_HEAD, rows, right=[*range(_LEFT, 10), 11])
+        yield _by_kind(stages, step)
+    rows = [
+        (each["name"], f"{1e3 * each['seconds']:.3f}", f"{100 * each['seconds'] / step:.1f}")
+        for each in document["parts"]
+    ]
+    yield table(("besides", "ms", "%"), rows, right=(1, 2))
+    yield _workers(document)
+    yield _checks(document)
+
+
+def _head(document: Mapping[str, Any]) -> str:
+    step, machine = document["step_seconds"], document["machine"][0]
+    images = document["batch_per_worker"] * document["batches_per_step"]
+    window, over = document["window"], document["overhead"]
+    thirds = ", ".join(f"{1e3 * each:.2f}" for each in window["thirds"])
+    lines = [
+        f"{document['network']['name']}, {images} images a step and worker, "
+        f"{document['workers']} x {document['threads_per_worker']} threads, {document['method']}",
+        f"step: {1e3 * step['mean']:.3f} ms (median {1e3 * step['median']:.3f}, 5 to 95 %: "
+        f"{1e3 * step['p05']:.3f} to {1e3 * step['p95']:.3f}), {window['steps']} steps; "
+        f"means of its thirds: {thirds} ms",
+        f"worker 0 at best: {machine['sgemm_flops_per_second'] / 1e9:.1f} GFLOP/s (sgemm), "
+        f"{machine['copy_bytes_per_second'] / 1e9:.1f} GB/s (copy)",
+        f"{over['records_per_step']:.0f} records a step of {1e9 * over['record_seconds']:.0f} ns "
+        f"cost {100 * over['share']:.2f} %",
+    ]
+    return "\n".join(lines)
+
+
+def _longest(stages: Sequence[Mapping[str, Any]], most: int | None) -> Sequence[Mapping[str, Any]]:
+    if most is None or len(stages) <= most:
+        return stages
+    kept = sorted(stages, key=lambda each: -each["seconds"]["mean"])[:most]
+    places = {each["place"] for each in kept}
+    return [each for each in stages if each["place"] in places]
+
+
+def _stage_row(stage: Mapping[str, Any], step: float) -> tuple[str, ...]:
+    seconds, by_rank = stage["seconds"]["mean"], stage["by_rank"]
+    spread = (max(by_rank) - min(by_rank)) / seconds if len(by_rank) > 1 else None
+    return (
+        stage["name"],
+        stage["direction"].replace("_", "-"),
+        stage["class"],
+        stage["algorithm"] or "",
+        f"{1e3 * seconds:.3f}",
+        f"{100 * seconds / step:.1f}",
+        "" if spread is None else f"{100 * spread:.0f}",
+        _number(stage["flops_per_second"], 1e9),
+        _number(stage["bytes_per_second"], 1e9),
+        _number(stage["intensity"], 1),
+        stage["bound"] or "",
+        "" if stage["efficiency"] is None else f"{100 * stage['efficiency']:.0f}",
+    )
+
+
+def _rest_rows(
+    stages: Sequence[Mapping[str, Any]], shown: Sequence[Mapping[str, Any]], step: float
+) -> list[tuple[str, ...]]:
+    if len(shown) == len(stages):
+        return []
+    seconds = sum(each["seconds"]["mean"] for each in stages)
+    seconds -= sum(each["seconds"]["mean"] for each in shown)
+    count = len(stages) - len(shown)
+    row = (f"{count} others", "", "", "", f"{1e3 * seconds:.3f}", f"{100 * seconds / step:.1f}")
+    return [(*row, *[""] * (len(_HEAD) - len(row)))]
+
+
+def _by_kind(stages: Sequence[Mapping[str, Any]], step: float) -> str:
+    kinds = list(dict.fromkeys(each["class"] for each in stages))
+    rows = []
+    for kind in kinds:
+        own = [each for each in stages if each["class"] == kind]
+        seconds = sum(each["seconds"]["mean"] for each in own)
+        flops = sum(each["flops"] for each in own)
+        moved = sum(each["compulsory_bytes"] for each in own)
+        rows.append(
+            (
+                kind,
+                f"{1e3 * seconds:.3f}",
+                f"{100 * seconds / step:.1f}",
+                _number(flops / seconds if flops else None, 1e9),
+                _number(moved / seconds if moved else None, 1e9),
+                _number(flops / moved if moved else None, 1),
+            )
+        )
+    return table(("operation", "ms", "%", "GFLOP/s", "GB/s", "FLOP/B"), rows, right=range(1, 6))
+
+
+def _workers(document: Mapping[str, Any]) -> str:
+    ranks = document["ranks"]
+    if len(ranks) == 1:
+        return ""
+    rows = [
+        (
+            str(each["rank"]),
+            f"{1e3 * each['step_seconds']['mean']:.3f}",
+            f"{1e3 * each['useful_seconds']:.3f}",
+            f"{1e3 * each['classes']['waiting']:.3f}",
+            f"{1e3 * each['classes']['moving']:.3f}",
+            f"{100 * each['noise_cv']:.1f}",
+            f"{100 * each['last_share']:.0f}",
+        )
+        for each in ranks
+    ]
+    heads = ("worker", "step ms", "computes ms", "waits ms", "moves ms", "noise %", "last %")
+    found = document["communication"]
+    share = found["hidden_share"]
+    hidden = "nothing is exchanged" if share is None else f"{100 * share:.0f} % hidden"
+    said = (
+        f"an exchange goes on for {1e3 * found['union_seconds']:.3f} ms of a step: {hidden}, "
+        f"{1e3 * found['exposed_seconds']:.3f} ms exposed"
+    )
+    pop = document["efficiency"]
+    said += (
+        f"\nload balance {100 * pop['load_balance']:.1f} % x communication efficiency "
+        f"{100 * pop['communication']:.1f} % = parallel efficiency {100 * pop['parallel']:.1f} %"
+    )
+    return table(heads, rows, right=range(7)) + "\n" + said
+
+
+def _checks(document: Mapping[str, Any]) -> str:
+    return "\n".join(
+        f"{'ok  ' if each['passed'] else 'FAIL'} {each['name']}: {each['value']:.4g} "
+        f"(at most {each['limit']:g})"
+        for each in document["checks"]
+    )
+
+
+def _number(value: float | None, unit: float) -> str:
+    return "" if value is None else f"{value / unit:.1f}"
