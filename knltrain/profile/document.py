@@ -44,7 +44,7 @@ def profile_document(
     """
     first = measures[0]
     like_first = [each for each in measures if _key(each) == _key(first)]
-    steps = statistics_of(first.step_seconds)
+    steps = np.mean([statistics_of(each.step_seconds) for each in measures], axis=0)
     bounds = [_bounds(each) for each in measures]
     stages = [
         _stage(number, region, like_first, bounds[0]) for number, region in enumerate(regions)

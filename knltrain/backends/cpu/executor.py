@@ -124,6 +124,7 @@ class Passes:
 
     def release(self) -> None:
         """Release the plan's memory."""
+        self.backward.clear()
         self.plan.release()
 
     def _slices(self, batch: Batch) -> Iterator[tuple[int, Batch]]:

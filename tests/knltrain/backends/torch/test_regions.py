@@ -1,0 +1,59 @@
+"""Layers of PyTorch's modules as regions."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from seam.graphs import GRAPHS, LENET
+from seam.material import batch_of, parameters_of
+
+from knltrain.backends.torch.backend import TorchBackend
+from knltrain.clocks import UNOBSERVED
+from knltrain.network.network import Network
+from knltrain.timeline import Timeline
+
+
+@pytest.fixture(autouse=True)
+def _threads_as_before() -> object:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("network", GRAPHS, ids=lambda network: network.name)
+def test_each_layer_is_marked_forward_and_backward(network: Network) -> None:
+    backend, timeline = TorchBackend(network, 4, 1), Timeline(4096)
+    packed, batch = parameters_of(network).packed, batch_of(network, 4)
+    regions, gradients = backend.regions, [np.zeros_like(packed), np.zeros_like(packed)]
+    products = sum(each.product_flops for each in regions)
+    assert products == 4 * network.training_flops_per_image
+    backend.loss_and_gradient(batch, packed, gradients[0])
+    assert timeline.take().numbers.size == 0
+    backend.observe(timeline)
+    for _ in range(2):
+        backend.loss_and_gradient(batch, packed, gradients[1])
+        found = timeline.take()
+        assert (found.ends >= found.begins).all()
+        counted = Counter(found.numbers.tolist())
+        assert set(counted.values()) == {1}
+        directions = Counter(regions[number].direction for number in counted)
+        assert directions["forward"] == len(network.needed_for(network.outputs))
+        # Layers that pass on what they are given have no gradient of their own.
+        assert directions["backward"] > directions["forward"] / 2
+    backend.observe(UNOBSERVED)
+    backend.loss_and_gradient(batch, packed, gradients[1])
+    assert timeline.take().numbers.size == 0
+    np.testing.assert_array_equal(*gradients)
+    backend.close()
+
+
+def test_a_compiled_or_recorded_step_has_none() -> None:
+    from knltrain.backends.torch.compiled_execution import CompiledExecution
+
+    backend = TorchBackend(LENET, 4, 1, execution=CompiledExecution(LENET))
+    assert backend.regions == ()
+    backend.observe(Timeline(16))
+    backend.close()

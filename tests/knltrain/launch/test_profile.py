@@ -1,0 +1,50 @@
+"""Profiles of real trainings."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+def profile(folder: Path, *words: str) -> dict[str, Any]:
+    command = [
+        *(sys.executable, "-m", "knltrain", "profile", str(ROOT / "configs/lenet_digits.toml")),
+        *("--set", f"runs_folder={folder}", "--name", "seen", "--json", *words),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads((folder / "seen/profile.json").read_text()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["cpu", "torch"])
+def test_the_stages_of_all_workers_are_profiled(tmp_path: Path, backend: str) -> None:
+    found = profile(tmp_path, "--steps", "6", "--set", f"backend.name={backend}")
+    assert len(found["ranks"]) == found["workers"] == 2
+    passed = {each["name"]: each["passed"] for each in found["checks"]}
+    assert passed["operations against the network's"]
+    assert passed["records dropped"]
+    assert passed["stages and parts against the step"]
+    stages = {(each["name"], each["direction"]): each for each in found["stages"]}
+    conv = stages["conv2", "forward"]
+    assert len(conv["by_rank"]) == 2
+    assert min(conv["by_rank"]) > 0
+    assert (conv["algorithm"] == "winograd4") is (backend == "cpu")
+    run_folder = tmp_path / "seen"
+    assert all((run_folder / name).exists() for name in ("profile.csv", "roofline.png"))
+    assert not list(run_folder.glob("checkpoint-*"))
+
+
+@pytest.mark.slow
+def test_parts_of_a_gradient_that_are_exchanged_meanwhile_are_told(tmp_path: Path) -> None:
+    found = profile(tmp_path, "--steps", "6", "--set", "exchange.method=layerwise_sgd")
+    communication = found["communication"]
+    assert 0 <= communication["hidden_share"] <= 1
+    assert communication["union_seconds"] > 0

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from knltrain.profile.bounds import binding
+from vectorized_ops.machine_bounds import Bounds
+
+BOUNDS = Bounds(flops_per_second=100.0, bytes_per_second=10.0)
+
+
+@pytest.mark.parametrize(
+    ("flops", "moved", "seconds", "expected"),
+    [
+        (200.0, 1.0, 3.0, ("compute", 2.0)),
+        (10.0, 30.0, 4.0, ("memory", 3.0)),
+        (100.0, 9.5, 1.5, ("mixed", 1.0)),
+        (0.0, 0.0, 1.0, None),
+        (0.0, 5.0, 1.0, ("memory", 0.5)),
+    ],
+)
+def test_the_larger_term_binds(
+    flops: float, moved: float, seconds: float, expected: tuple[str, float] | None
+) -> None:
+    assert binding(flops, moved, BOUNDS, seconds) == expected
+
+
+def test_short_regions_far_from_their_bound_are_bound_by_latency_and_long_ones_are_slow() -> None:
+    assert binding(1e-3, 0.0, BOUNDS, 5e-5) == ("latency", 1e-5)
+    assert binding(1e-3, 0.0, BOUNDS, 1.5e-5) == ("compute", 1e-5)
+    assert binding(100.0, 0.0, BOUNDS, 7.0) == ("compute", 1.0)

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from profiles.material import document, measure
+
+
+def test_stages_have_times_rates_and_bounds() -> None:
+    found = document(measure())
+    conv = found["stages"][1]
+    seconds = conv["seconds"]
+    assert seconds["mean"] == pytest.approx(4e-3 * 6.5 / 6)
+    assert (seconds["median"], seconds["max"]) == pytest.approx((4e-3, 6e-3))
+    assert conv["flops_per_second"] == pytest.approx(9_100_000 / seconds["mean"])
+    assert conv["share_of_sgemm"] == pytest.approx(conv["flops_per_second"] / 1e10)
+    assert conv["intensity"] == 91
+    assert (conv["bound"], conv["bound_seconds"]) == ("compute", 4e-4)
+    assert conv["efficiency"] == pytest.approx(4e-4 / seconds["mean"])
+    assert found["stages"][3]["bound"] is None
+
+
+def test_what_was_not_measured_is_no_zero() -> None:
+    found = document(measure())
+    assert found["communication"]["hidden_share"] is None
+    assert found["efficiency"]["parallel"] is None
+    assert found["ranks"][0]["last_share"] is None
+    assert found["stages"][0]["executed_flops"] is None
+    json.dumps(found, allow_nan=False)
+
+
+def test_stages_and_parts_add_up_to_the_step() -> None:
+    found = document(measure())
+    whole = sum(each["seconds"]["mean"] for each in found["stages"])
+    whole += sum(each["seconds"] for each in found["parts"])
+    assert whole == pytest.approx(found["step_seconds"]["mean"])
+    assert all(check["passed"] for check in found["checks"])
+
+
+def test_workers_are_compared() -> None:
+    found = document(measure(2.0), measure(1.0, waiting=9.2e-3))
+    stage = found["stages"][1]
+    assert stage["by_rank"][0] == pytest.approx(2 * stage["by_rank"][1])
+    assert stage["seconds"]["mean"] == pytest.approx(sum(stage["by_rank"]) / 2)
+    assert [each["last_share"] for each in found["ranks"]] == [1.0, 0.0]
+    efficiency = found["efficiency"]
+    useful = [each["useful_seconds"] for each in found["ranks"]]
+    wall = max(each["step_seconds"]["mean"] for each in found["ranks"])
+    assert efficiency["load_balance"] == pytest.approx(sum(useful) / 2 / max(useful))
+    assert efficiency["parallel"] == pytest.approx(sum(useful) / 2 / wall)
+    assert found["communication"]["hidden_share"] == pytest.approx(0.25)
+
+
+def test_a_failed_check_is_a_line_of_the_profile() -> None:
+    slow = measure()
+    classes = slow.class_seconds.copy()
+    classes[8] += 5e-3  # rest
+    dropped = slow.figures._replace(dropped=3.0, mark_seconds=1e-3)
+    found = document(
+        slow._replace(figures=dropped, class_seconds=classes, step_seconds=slow.step_seconds + 5e-3)
+    )
+    failed = {each["name"] for each in found["checks"] if not each["passed"]}
+    assert failed == {"rest of a step", "cost of the records", "records dropped"}

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+import torch
+
+from vectorized_ops.machine_bounds import MachineBounds
+
+
+def test_rates_are_measured_by_so_many_threads_and_the_number_is_put_back() -> None:
+    before = torch.get_num_threads()
+    used = []
+    bounds = MachineBounds(1)
+    multiply = bounds._product
+    bounds._product = lambda: (used.append(torch.get_num_threads()), multiply())  # type: ignore[method-assign]
+    found = bounds.measure()
+    assert set(used) == {1}
+    assert torch.get_num_threads() == before
+    assert 1e8 < found.flops_per_second < 1e15
+    assert 1e7 < found.bytes_per_second < 1e14
