@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,6 +110,7 @@ def profiles(
     if not window:
         return []
     from knltrain.profile.costs import update_cost
+    from knltrain.profile.exchanged import ExchangedPart, exchanged_part
     from knltrain.worker.profiling import ProfileObserver, check_window
 
     check_window(window, steps)
@@ -135,7 +137,21 @@ def profiles(
     }
     training_flops = images * batches * network.training_flops_per_image
     cost = update_cost(config.optimizer.name, values)
-    return [ProfileObserver(run_folder, window, threads, facts, training_flops, cost)]
+
+    def described(part: slice) -> ExchangedPart:
+        return exchanged_part(network, part, images * batches, partial(_sent_bytes, config))
+
+    return [ProfileObserver(run_folder, window, threads, facts, training_flops, cost, described)]
+
+
+def _sent_bytes(config: RunConfig, size: int) -> int:
+    """What a node sends of a part of the gradient."""
+    if config.total_nodes == 1:
+        return 0
+    from knltrain.assembly.names import build_wire_format
+    from knltrain.communication.internode.wire.traffic import sent_bytes
+
+    return sent_bytes(build_wire_format(config, size), size, config.total_nodes)
 
 
 def writes_result(

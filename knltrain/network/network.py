@@ -147,17 +147,18 @@ class Network:
 
     @property
     def training_flops_per_image(self) -> int:
-        """Operations of one image's forward pass and both backward passes.
+        """Operations of one image's forward pass and both backward passes."""
+        return sum(map(self.training_flops_of, self.layers))
 
-        A layer costs its forward operations three times (forward, gradient of its input, gradient
-        of its weights), but only twice where its input needs no gradient, and once where its output
-        needs none.
+    def training_flops_of(self, layer: Layer) -> int:
+        """Operations of a layer of one image.
+
+        It costs its forward operations three times (forward, gradient of its input, gradient of its
+        weights), but only twice where its input needs no gradient, and once where its output needs
+        none.
         """
-        return sum(
-            self._flops(layer)
-            * (1 + sum(map(self.needs_gradient, (layer.name, self.inputs_of(layer)[0]))))
-            for layer in self.layers
-        )
+        needed = map(self.needs_gradient, (layer.name, self.inputs_of(layer)[0]))
+        return self._flops(layer) * (1 + sum(needed))
 
     def _flops(self, layer: Layer) -> int:
         operation = self.operation(layer, 1)

@@ -13,7 +13,8 @@ import numpy as np
 
 from knltrain.backends.region import Region
 from knltrain.profile.bounds import binding
-from knltrain.profile.measured import CLASSES, STATISTICS, WorkerMeasure, statistics_of
+from knltrain.profile.exchanged import ExchangedPart
+from knltrain.profile.measured import CLASSES, EXCHANGED, STATISTICS, WorkerMeasure, statistics_of
 from vectorized_ops.machine_bounds import Bounds
 
 SCHEMA: Final = "knltrain.profile"
@@ -33,13 +34,15 @@ OVERHEAD_LIMIT: Final = 0.02
 def profile_document(
     run: Mapping[str, Any],
     regions: Sequence[Region],
+    exchanged: Sequence[ExchangedPart],
     measures: Sequence[WorkerMeasure],
     training_flops: int,
     update_cost: tuple[int, int],
 ) -> dict[str, Any]:
     """The document of a run; `run` are facts about it, which it begins with.
 
-    `regions` are those of rank 0. `training_flops` are the operations of its convolutions and dense
+    `regions` are those of rank 0, `exchanged` the parts of a gradient that are exchanged by
+    themselves, in their order. `training_flops` are the operations of its convolutions and dense
     layers in a step by definition; `update_cost` operations and bytes of an update.
     """
     first = measures[0]
@@ -76,6 +79,7 @@ def profile_document(
         "ranks": [_rank(rank, each, measures) for rank, each in enumerate(measures)],
         "stages": stages,
         "parts": parts,
+        "exchanges": [_exchange(number, part, measures) for number, part in enumerate(exchanged)],
         "communication": _communication(measures),
         "efficiency": _efficiency(measures),
     }
@@ -158,6 +162,20 @@ def _parts_of_step(
     else:
         parts.insert(1, {"name": "gradient", "seconds": seconds["gradient"]})
     return parts
+
+
+def _exchange(
+    number: int, part: ExchangedPart, measures: Sequence[WorkerMeasure]
+) -> dict[str, Any]:
+    seconds = np.mean([each.exchange_seconds[:, number] for each in measures], axis=0)
+    return {
+        "place": number,
+        "layers": list(part.layers),
+        "packed_bytes": part.packed_bytes,
+        "wire_bytes": part.sent_bytes,
+        "communication_intensity": part.flops / part.sent_bytes if part.sent_bytes else None,
+        **{f"{name}_seconds": float(each) for name, each in zip(EXCHANGED, seconds, strict=True)},
+    }
 
 
 def _rank(rank: int, measure: WorkerMeasure, measures: Sequence[WorkerMeasure]) -> dict[str, Any]:

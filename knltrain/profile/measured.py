@@ -13,6 +13,9 @@ from knltrain.exchange.transports.team import Team, of_all_workers
 STATISTICS: Final = ("mean", "median", "p05", "p95", "max")
 """Of the seconds in a step, over the steps of the window."""
 
+EXCHANGED: Final = ("moving", "issued", "exposed")
+"""Of a part: moved by the thread beside; from ready to exchanged; what the worker waited for it."""
+
 CLASSES: Final = (*COSTS, *BESIDES)
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -54,6 +57,8 @@ class WorkerMeasure(NamedTuple):
     """(R,): in a step, the mean."""
     region_seconds: Floats
     """(5, R): STATISTICS of the regions."""
+    exchange_seconds: Floats
+    """(3, E): of parts of the gradient that are exchanged by themselves, means of EXCHANGED."""
 
 
 def statistics_of(seconds: npt.ArrayLike) -> Floats:

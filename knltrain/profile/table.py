@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from affinity.cli.layout import table
+from knltrain.profile.measured import EXCHANGED
 
 _HEAD: Final = (
     "stage", "direction", "operation", "algorithm", "ms", "%", "spread %",
@@ -36,6 +37,7 @@ def _parts(document: Mapping[str, Any], most: int | None) -> Iterator[str]:
         for each in document["parts"]
     ]
     yield table(("besides", "ms", "%"), rows, right=(1, 2))
+    yield _exchanges(document["exchanges"])
     yield _workers(document)
     yield _checks(document)
 
@@ -117,6 +119,26 @@ def _by_kind(stages: Sequence[Mapping[str, Any]], step: float) -> str:
             )
         )
     return table(("operation", "ms", "%", "GFLOP/s", "GB/s", "FLOP/B"), rows, right=range(1, 6))
+
+
+def _exchanges(parts: Sequence[Mapping[str, Any]]) -> str:
+    if not parts:
+        return ""
+    rows = [
+        (
+            _shortened(each["layers"]),
+            f"{each['packed_bytes'] / 2**20:.2f}",
+            *(f"{1e3 * each[f'{name}_seconds']:.3f}" for name in EXCHANGED),
+            _number(each["communication_intensity"], 1),
+        )
+        for each in parts
+    ]
+    heads = ("exchanged by itself", "MiB", *(f"{name} ms" for name in EXCHANGED), "FLOP/sent B")
+    return table(heads, rows, right=range(1, 6))
+
+
+def _shortened(layers: Sequence[str]) -> str:
+    return layers[0] if len(layers) == 1 else f"{layers[-1]} to {layers[0]}"
 
 
 def _workers(document: Mapping[str, Any]) -> str:

@@ -13,8 +13,10 @@ from knltrain.backends.region import Region
 from knltrain.clocks import UNOBSERVED
 from knltrain.errors import ConfigError
 from knltrain.profile.document import PROFILE, profile_document
+from knltrain.profile.exchanged import ExchangedPart
 from knltrain.profile.measured import (
     CLASSES,
+    EXCHANGED,
     Figures,
     WorkerMeasure,
     gathered,
@@ -31,6 +33,7 @@ WARM_UP_STEPS: Final = 3
 """Steps before the window: they touch memory for the first time."""
 
 _MARKS: Final = 1 << 17
+_ISSUED_MARKS: Final = 1 << 12
 _COMPUTING, _EXCHANGING = ("batch", "gradient", "update"), ("exchange", "beside")
 _READY: Final = "ready"
 
@@ -49,7 +52,8 @@ def check_window(steps: int, total_steps: int) -> None:
 class ProfileObserver(Observer):
     """Profiles `steps` steps after the first ones; rank 0 writes `profile.json` at the end.
 
-    `facts` begin the document. `training_flops` are the operations of a worker's step by
+    `facts` begin the document, `described` tells what lies in a part
+    of the gradient. `training_flops` are the operations of a worker's step by
     definition, `update_cost` operations and bytes of the optimizer's.
     """
 
@@ -61,10 +65,11 @@ class ProfileObserver(Observer):
         facts: Mapping[str, Any],
         training_flops: int,
         update_cost: tuple[int, int],
+        described: Callable[[slice], ExchangedPart],
     ) -> None:
         self._path = run_folder / PROFILE
         self._steps, self._threads, self._facts = steps, threads, facts
-        self._costs = training_flops, update_cost
+        self._costs, self._described = (training_flops, update_cost), described
         self._timeline = Timeline(_MARKS)
         self._window: _Window | None = None
         self._measure: WorkerMeasure | None = None
@@ -96,7 +101,10 @@ class ProfileObserver(Observer):
         )
         measures = gathered(worker.team, self._measure._replace(figures=figures))
         if worker.team.rank == 0:
-            document = profile_document(self._facts, worker.backend.regions, measures, *self._costs)
+            exchanged = [self._described(part) for part in worker.strategy.exchanged_parts]
+            document = profile_document(
+                self._facts, worker.backend.regions, exchanged, measures, *self._costs
+            )
             write_if_possible(worker, self._path, document)
 
 
@@ -121,6 +129,9 @@ class _Window:
         ]
         for name, spans in self._spans.items():
             getattr(worker.clocks, name).watch = _note_in(spans)
+        self._issued = Timeline(_ISSUED_MARKS)
+        self._exchanged = np.zeros((len(EXCHANGED), len(worker.strategy.exchanged_parts)))
+        worker.strategy.observe(self._issued)
         timeline.take()
         worker.backend.observe(timeline)
         self._before = worker.clocks.costs()
@@ -143,11 +154,13 @@ class _Window:
             self._marks += len(parts.numbers)
             self._dropped += parts.dropped
             self._in_between += self._ready_spans(parts)
+        self._fold_exchanges()
         self._row += 1
 
     def end(self, worker: WorkerView) -> WorkerMeasure:
         """Stop listening, and sum up."""
         worker.backend.observe(UNOBSERVED)
+        worker.strategy.observe(UNOBSERVED)
         for name in self._spans:
             getattr(worker.clocks, name).watch = None
         steps, costs = self._row, worker.clocks.costs()
@@ -178,7 +191,20 @@ class _Window:
             self._useful,
             self._calls / steps,
             statistics_of(self._region_seconds),
+            self._exchanged / steps,
         )
+
+    def _fold_exchanges(self) -> None:
+        """The worker waits for the parts in their order, from the end of the gradient on."""
+        issued, beside = self._issued.take(), self._spans["beside"]
+        count = self._exchanged.shape[1]
+        moved = beside[len(beside) - count :] if count else []
+        if len(issued.numbers) != count or len(moved) != count:
+            return
+        came = self._spans["gradient"][-1][1]
+        for number, ready, (begin, end) in zip(issued.numbers, issued.ends, moved, strict=True):
+            self._exchanged[:, number] += end - begin, end - 1e-9 * ready, max(0.0, end - came)
+            came = max(came, end)
 
     def _ready_spans(self, parts: Parts) -> list[Span]:
         own = np.isin(parts.numbers, self._ready)

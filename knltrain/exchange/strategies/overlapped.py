@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, final
 
+from knltrain.clocks import UNOBSERVED, Marks
 from knltrain.errors import ConfigError
 from knltrain.exchange.strategies.background import Background
 from knltrain.exchange.strategies.method import Method, OwnSettings
@@ -136,20 +138,32 @@ class LayerwiseStrategy(BackgroundStrategy):
         super().__init__(method, transport)
         self._parts = method.parts[::-1]
         self._begun = 0
+        self._marks: Marks = UNOBSERVED
 
     def touched(self, moment: Moment, step: int) -> Touched:  # noqa: ARG002
         """Return the gradient, whose last part is done then."""
         return Touched((self.transport.local,)) if moment == "gradient" else UNTOUCHED
 
+    @property
+    def exchanged_parts(self) -> Sequence[slice]:
+        """All parts, from the last one on."""
+        return self._parts
+
+    def observe(self, marks: Marks) -> None:
+        """Mark when a part is handed to the thread."""
+        self._marks = marks
+
     def step_begins(self, step: int) -> None:
         """Prepare the rule for the exchanges of this step."""
         self._rule.prepare(step)
+        self._marks.mark(-1)
 
     def gradient_done_from(self, offset: int) -> None:
         """Begin the exchanges of all parts that are done."""
         for part in self._parts[self._begun :]:
             if (part.start or 0) < offset:
                 break
+            self._marks.mark(self._begun)
             self._begun += 1
             self._background.begin(partial(self.transport.exchange_beside, self._rule, part))
 

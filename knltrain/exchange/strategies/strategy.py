@@ -6,12 +6,13 @@ Classes are found by their name in the table of methods. Most have one transport
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from knltrain.clocks import Marks
 from knltrain.exchange.strategies.method import Method, StrategyTraits
 from knltrain.exchange.transports.team import Team
 from knltrain.exchange.transports.transport import Transport
@@ -124,6 +125,14 @@ class Strategy(StrategyTraits, ABC):
     @abstractmethod
     def exchange(self, step: int) -> None:
         """Do an exchange now, whether or not it is due."""
+
+    @property
+    def exchanged_parts(self) -> Sequence[slice]:
+        """The parts of the gradient that are exchanged by themselves, in the order of exchanges."""
+        return ()
+
+    def observe(self, marks: Marks) -> None:
+        """Mark, from now on, when each of these parts is ready to be exchanged."""
 
     def settle(self) -> None:
         """Return when this worker has no pending exchanges or pushes."""

@@ -42,9 +42,23 @@ def test_the_stages_of_all_workers_are_profiled(tmp_path: Path, backend: str) ->
     assert not list(run_folder.glob("checkpoint-*"))
 
 
+_BY_LAYER = [
+    *("--set", "exchange.method=layerwise_sgd"),
+    *("--set", "exchange.packing=per_layer"),
+]
+
+
 @pytest.mark.slow
 def test_parts_of_a_gradient_that_are_exchanged_meanwhile_are_told(tmp_path: Path) -> None:
-    found = profile(tmp_path, "--steps", "6", "--set", "exchange.method=layerwise_sgd")
+    found = profile(tmp_path, "--steps", "6", *_BY_LAYER)
     communication = found["communication"]
     assert 0 <= communication["hidden_share"] <= 1
     assert communication["union_seconds"] > 0
+    parts = found["exchanges"]
+    assert sorted(name for each in parts for name in each["layers"]) == _LENET
+    for each in parts:
+        assert each["issued_seconds"] >= each["moving_seconds"] > 0
+        assert each["issued_seconds"] >= each["exposed_seconds"] >= 0
+
+
+_LENET = ["conv1", "conv2", "ip1", "ip2"]

@@ -37,6 +37,13 @@ def test_stages_and_parts_add_up_to_the_step() -> None:
     assert all(check["passed"] for check in found["checks"])
 
 
+def test_parts_that_are_exchanged_by_themselves_have_their_times_and_intensity() -> None:
+    (part,) = document(measure(), measure(3.0))["exchanges"]
+    seconds = [part[f"{name}_seconds"] for name in ("moving", "issued", "exposed")]
+    assert seconds == pytest.approx([2e-3, 6e-3, 1e-3])
+    assert part["communication_intensity"] == 2_000
+
+
 def test_workers_are_compared() -> None:
     found = document(measure(2.0), measure(1.0, waiting=9.2e-3))
     stage = found["stages"][1]

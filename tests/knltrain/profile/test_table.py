@@ -17,6 +17,7 @@ def test_each_stage_and_direction_has_a_row() -> None:
     assert weights[1] == "backward-weights"
     assert "ok   operations against the network's" in text
     assert "load balance" in text
+    assert rows(text, "bn to conv")[0][3:] == ["0.00", "1.500", "4.500", "0.750", "2000.0"]
 
 
 def test_the_longest_are_shown_and_the_others_summed() -> None:

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from knltrain.errors import ConfigError
+from knltrain.profile.exchanged import ExchangedPart
 from knltrain.worker import profiling
 from knltrain.worker.profiling import ProfileObserver, check_window
 from vectorized_ops.machine_bounds import Bounds
@@ -27,7 +28,10 @@ def _known_machine(monkeypatch):
 
 
 def profile(tmp_path, steps):
-    return ProfileObserver(tmp_path, steps, 1, FACTS, 1, (4, 20))
+    def described(part):
+        return ExchangedPart((f"layer at {part.start}",), 4 * (part.stop - part.start), 0, 0)
+
+    return ProfileObserver(tmp_path, steps, 1, FACTS, 1, (4, 20), described)
 
 
 def test_steps_after_the_first_ones_are_profiled(make_worker, easgd, tmp_path):

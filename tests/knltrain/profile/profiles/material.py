@@ -8,6 +8,7 @@ import numpy as np
 
 from knltrain.backends.region import Region
 from knltrain.profile.document import profile_document
+from knltrain.profile.exchanged import ExchangedPart
 from knltrain.profile.measured import CLASSES, Figures, WorkerMeasure, statistics_of
 
 REGIONS = [
@@ -22,6 +23,8 @@ REGIONS = [
     ),
     Region("gradient", "ready", "exchange"),
 ]  # fmt: skip
+
+EXCHANGED_PART = ExchangedPart(("conv", "bn"), 4_000, 9_000, 18_000_000)
 
 FACTS = {
     "network": {"name": "small"},
@@ -49,9 +52,12 @@ def measure(scale: float = 1.0, steps: int = 6, waiting: float = 0.0) -> WorkerM
         np.full(steps, step - waiting - 1e-4),
         np.ones(4),
         statistics_of(per_step),
+        np.array([[1e-3], [3e-3], [5e-4]]) * scale,
     )
 
 
 def document(*measures: WorkerMeasure) -> dict[str, Any]:
     """The profile of workers with REGIONS, whose products are all that a network computes."""
-    return profile_document(FACTS, REGIONS, measures or (measure(),), 18_000_000, (4_000, 20_000))
+    return profile_document(
+        FACTS, REGIONS, [EXCHANGED_PART], measures or (measure(),), 18_000_000, (4_000, 20_000)
+    )
