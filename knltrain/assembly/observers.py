@@ -109,6 +109,8 @@ def profiles(
     window = config.train.profile_steps
     if not window:
         return []
+    from affinity import read_topology
+    from knltrain import __version__
     from knltrain.profile.costs import update_cost
     from knltrain.profile.exchanged import ExchangedPart, exchanged_part
     from knltrain.worker.profiling import ProfileObserver, check_window
@@ -117,6 +119,8 @@ def profiles(
     values = sum(each.size for each in network.parameters)
     batches = config.train.iter_size
     facts = {
+        "knltrain": __version__,
+        "processor": read_topology().model,
         "network": {
             "name": network.name,
             "parameters": network.parameter_count,

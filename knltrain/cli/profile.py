@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from knltrain.cli.options import CONFIG, as_json_option, overrides_option
+from knltrain.cli.options import CONFIG, RUN_FOLDER, as_json_option, overrides_option
 from knltrain.cli.saying import say
 
 
@@ -29,6 +29,9 @@ from knltrain.cli.saying import say
     show_default=True,
     help="Stages in the table, the longest ones; 0: all.",
 )
+@click.option(
+    "--compare", "other", type=RUN_FOLDER, help="The folder of another profiled run, side by side."
+)
 @as_json_option
 def profile(
     config_or_run: Path,
@@ -37,6 +40,7 @@ def profile(
     overrides: tuple[str, ...],
     name: str | None,
     rows: int,
+    other: Path | None,
     as_json: bool,
 ) -> None:
     """Train some steps and show where their time goes, by stage, direction and worker.
@@ -44,6 +48,10 @@ def profile(
     CONFIG is trained without evaluations and checkpoints. Of the folder of a run that was profiled
     the profile is shown again. profile.json, profile.csv and roofline.png are in the run's folder.
     """
+    if other is not None:
+        from knltrain.profile.reading import read_profile
+
+        read_profile(other)  # before anything is trained
     if config_or_run.is_dir():
         run_folder = config_or_run
     else:
@@ -58,6 +66,10 @@ def profile(
     document = read_profile(run_folder)
     _write_others(document, run_folder)
     say(json.dumps(document, indent=2) if as_json else told(document, rows or None))
+    if other is not None:
+        from knltrain.profile.comparison import compared
+
+        say("\n" + compared(document, read_profile(other), rows or None))
     if not as_json:
         say(f"\n{run_folder}/profile.json, profile.csv, roofline.png")
 

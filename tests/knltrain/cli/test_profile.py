@@ -31,7 +31,10 @@ PROFILE = {
     "method": "none",
     "window": {"steps": 4, "thirds": [3e-3, 3e-3, 3e-3]},
     "step_seconds": {"mean": 3e-3, "median": 3e-3, "p05": 3e-3, "p95": 3e-3, "max": 3e-3},
-    "overhead": {"records_per_step": 5, "record_seconds": 1e-7, "share": 1e-4},
+    "overhead": {
+        "records_per_step": 5, "record_seconds": 1e-7, "share": 1e-4, "aa_noise_share": 0.01,
+    },
+    "exchanges": [],
     "machine": [{"sgemm_flops_per_second": 1e9, "copy_bytes_per_second": 1e8}],
     "ranks": [{}],
     "stages": [STAGE],
@@ -73,6 +76,12 @@ def test_a_configuration_is_trained_for_so_many_steps_without_all_else(
 def test_the_profile_of_a_run_is_shown_again(invoke: Invoke, profiled: Path) -> None:
     assert json.loads(invoke("profile", str(profiled), "--json").output) == PROFILE
     assert "conv " in invoke("profile", str(profiled)).output
+
+
+def test_another_run_is_set_beside(invoke: Invoke, profiled: Path, tmp_path: Path) -> None:
+    assert "other ms" in invoke("profile", str(profiled), "--compare", str(profiled)).output
+    ended = invoke("profile", str(profiled), "--compare", str(tmp_path))
+    assert isinstance(ended.exception, RunFolderError)
 
 
 def test_a_run_without_a_profile_is_named(invoke: Invoke, tmp_path: Path) -> None:

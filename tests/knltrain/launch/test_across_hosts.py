@@ -173,6 +173,17 @@ def test_workers_of_two_hosts_train_one_model(
     assert_all_hosts_were_in(folder)
 
 
+def test_a_profile_has_the_workers_of_both_hosts(made: Hosts, folder: Path) -> None:
+    words = ("profile", "run.toml", *ONE_EACH, "--steps", "5", "--set", "placement.pin=false")
+    out = done(made, folder, *words, *by("gloo", "layerwise_sgd", "packing=per_layer"))
+    assert "worker  step ms" in out
+    found = json.loads((folder / "runs/run-profile/profile.json").read_text())
+    assert len(found["ranks"]) == len(found["stages"][0]["by_rank"]) == found["nodes"] == 2
+    sent = sum(each["wire_bytes"] for each in found["exchanges"])
+    assert LENET_PARAMETERS * 4 <= sent == found["exchange_bytes"]
+    assert found["communication"]["exposed_seconds"] > 0
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("way", "method"),
