@@ -14,6 +14,7 @@ from typing import Any, final
 
 from affinity import allowed_cpus, pinned_command
 from knltrain.bench.nodes.configuration import configuration
+from knltrain.bench.nodes.hosts import Hosts
 from knltrain.bench.nodes.overlap import hidden_share
 from knltrain.bench.nodes.training import LONGEST_SECONDS, Ground, Training, TrainingFigures
 from knltrain.bench.step.peer_process import PeerError
@@ -50,7 +51,7 @@ class KnltrainTraining(Training):
         """Time the steps of each worker after its first one; some may take more than others."""
         (folder / "run.toml").write_text(self._configuration(ground), encoding="utf-8")
         try:
-            status, said = _carried_out(self._command(ground, folder), folder)
+            status, said = carried_out(self._command(ground, folder), folder)
         except subprocess.TimeoutExpired as error:
             raise PeerError(
                 f"{self.name} took more than {LONGEST_SECONDS:g} s: take fewer --steps"
@@ -82,7 +83,10 @@ class KnltrainTraining(Training):
         words = ["train", "run.toml", "--name", "run"]
         if self.by is None:
             return pinned_command([*own, *words], ground.cpus, die_with_parent=os.getpid())
-        names = [_way_file(ground, number, folder).name for number in range(ground.workers)]
+        names = [
+            way_file(folder, number, ground.hosts, cpus).name
+            for number, cpus in enumerate(ground.groups)
+        ]
         to_all = ("--hosts", ",".join(names), "--address", ground.hosts.addresses[0])
         launch = [*own, "launch", *to_all, "--via", shlex.quote(f"{folder}/{{host}}"), *words]
         return pinned_command(launch, allowed_cpus(), die_with_parent=os.getpid())
@@ -96,7 +100,7 @@ class KnltrainTraining(Training):
         return configuration(ground, ground.workers, "\n".join((method, between, written)))
 
 
-def _carried_out(command: Sequence[str], folder: Path) -> tuple[int, str]:
+def carried_out(command: Sequence[str], folder: Path) -> tuple[int, str]:
     """Run a command to its end; return its status and its standard error.
 
     If it takes more than LONGEST_SECONDS, or a signal comes, it is asked to end first: a killed
@@ -139,10 +143,10 @@ def _hidden(result: Mapping[str, Any]) -> float | None:
     return 1 - exposed / beside if beside else None
 
 
-def _way_file(ground: Ground, number: int, folder: Path) -> Path:
-    """Write a program, named as a host, that runs its arguments there, on its worker's cpus."""
+def way_file(folder: Path, number: int, hosts: Hosts, cpus: Sequence[int]) -> Path:
+    """Write a program, named as a host, that runs its arguments there, on these cpus."""
     file = folder / f"host-{number + 1}"
-    command = shlex.join(pinned_command(ground.hosts.way(number), ground.groups[number]))
+    command = shlex.join(pinned_command(hosts.way(number), cpus))
     file.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
     file.chmod(0o700)
     return file

@@ -10,6 +10,7 @@ _NAMES = (
     "step",
     "ops",
     "layers",
+    "cnn",
     "exchange",
     "methods",
     "nodes",

@@ -1,0 +1,1 @@
+"""`knltrain bench cnn`: connected networks, profiled while they train."""
