@@ -349,6 +349,11 @@ def cpu_backend(
 
         tuning = "fixed" if config.train.deterministic else chosen.tuning
         limit_tuning(tuning, chosen.tuning_seconds)
+    more = {}
+    if chosen.algorithms:
+        from knltrain.backends.cpu.algorithms import asked_algorithms
+
+        more = {"algorithms": asked_algorithms(network, chosen.algorithms)}
     return CpuBackend(
         network,
         batch,
@@ -357,6 +362,7 @@ def cpu_backend(
         chosen.winograd,
         chosen.micro_batch,
         loss_of(config, network),
+        **more,
     )
 
 

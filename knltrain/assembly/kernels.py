@@ -128,7 +128,8 @@ def _mark(config: RunConfig, copies: bool) -> Path:
     sources = sorted(Path(*vectorized_ops.numba.__path__).rglob("*.py"))
     states = [(found.st_size, found.st_mtime_ns) for found in map(os.stat, sources)]
     network = build_network(config)
-    parts = network, config.backend.winograd, _method_alone(config), target_name(), states
+    chosen = config.backend.winograd, config.backend.algorithms
+    parts = network, *chosen, _method_alone(config), target_name(), states
     made_from = repr((*parts, copies, config.data.operates, config.data.network_order))
     return CACHE_FOLDER / _COMPLETE / hashlib.sha256(made_from.encode()).hexdigest()[:32]
 

@@ -100,11 +100,11 @@ def traces(config: RunConfig, run_folder: Path, rank: int) -> list[Observer]:
 
 
 def profiles(
-    config: RunConfig, run_folder: Path, network: Network, images: int, threads: int, steps: int
+    config: RunConfig, run_folder: Path, network: Network, images: int, threads: int
 ) -> list[Observer]:
     """Writes profile.json of `train.profile_steps` steps, if that is not 0.
 
-    A worker takes `images` images a batch, and the run has so many `steps`.
+    A worker takes `images` images a batch.
     """
     window = config.train.profile_steps
     if not window:
@@ -113,9 +113,8 @@ def profiles(
     from knltrain import __version__
     from knltrain.profile.costs import update_cost
     from knltrain.profile.exchanged import ExchangedPart, exchanged_part
-    from knltrain.worker.profiling import ProfileObserver, check_window
+    from knltrain.worker.profiling import ProfileObserver
 
-    check_window(window, steps)
     values = sum(each.size for each in network.parameters)
     batches = config.train.iter_size
     facts = {

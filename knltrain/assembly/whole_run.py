@@ -71,6 +71,7 @@ def check_run(config: RunConfig, keep: Callable[[Dataset], None] | None = None) 
     at_a_time = 0 if micro_batch == "auto" else micro_batch
     steps = total_steps(config, batches.steps_per_epoch)
     check_first_step(config, steps)
+    _check_choices(config, network, steps)
     check_period(method, steps)
     check_across_nodes(config, method)
     check_wire_format(config, method)
@@ -135,6 +136,18 @@ def starting_parameters(config: RunConfig, network: Network) -> ParameterVector:
     parameters.initialise(config.seed)
     _load_weights(config, parameters)
     return parameters
+
+
+def _check_choices(config: RunConfig, network: Network, steps: int) -> None:
+    """Refuse algorithms of layers that are not there, and a profile of more steps: ConfigError."""
+    if config.backend.algorithms:
+        from knltrain.backends.cpu.algorithms import asked_algorithms
+
+        asked_algorithms(network, config.backend.algorithms)
+    if config.train.profile_steps:
+        from knltrain.profile.window import check_window
+
+        check_window(config.train.profile_steps, steps)
 
 
 def check_weights(config: RunConfig) -> tuple[str, ...]:

@@ -82,7 +82,7 @@ def _profiled(
     with run_begins():
         from knltrain.config import load_config
         from knltrain.launch import training
-        from knltrain.worker.profiling import WARM_UP_STEPS
+        from knltrain.profile.window import WARM_UP_STEPS
 
         own = [
             f"train.steps={steps + WARM_UP_STEPS}",

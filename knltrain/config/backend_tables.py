@@ -12,6 +12,8 @@ from knltrain.config.tables import Count, CountOrAuto, CpuList, Folder, Name, Po
 MicroBatch: TypeAlias = Annotated[int, Field(ge=0)] | Literal["auto"]
 Device: TypeAlias = Annotated[str, Field(pattern=r"^(cpu|auto|cuda(:\d+)?|xpu(:\d+)?)$")]
 Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]
+Algorithm: TypeAlias = Literal["auto", "direct", "winograd2", "winograd4", "strassen"]
+Direction: TypeAlias = Literal["forward", "backward_data", "backward_weights"]
 Shares: TypeAlias = Annotated[
     tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, min_length=1)
 ]
@@ -79,6 +81,11 @@ class BackendConfig(Table):
         description="let numba convolve by Winograd's or Strassen's algorithm where that is faster;"
         " rounding errors are larger",
     )
+    algorithms: dict[str, Algorithm | dict[Direction, Algorithm]] = Field(
+        default={},
+        description="by convolution, or pattern of names, the algorithm that numba takes, for all"
+        " directions or some; the first that fits counts, the others are measured",
+    )
     micro_batch: MicroBatch = Field(
         default=0,
         description="images of a worker's batch that the cpu backend computes at a time, for less"
@@ -109,6 +116,10 @@ class BackendConfig(Table):
         """Whether all workers compute alike, and on the host."""
         return self.device == "cpu" and not self.workers
 
+    @property
+    def _computing(self) -> tuple[tuple[str, str], ...]:
+        return ("name", self.name), ("implementation", self.implementation)
+
     def of(self, some: WorkersBackendConfig | None) -> BackendConfig:
         """The backend of these workers, or of those that are not named."""
         if some is None:
@@ -117,7 +128,18 @@ class BackendConfig(Table):
         if theirs.get("name", self.name) != self.name:
             of_another = {"engine": "eager", "micro_batch": 0, "precision": "float32"}
             theirs = {**of_another, "device": "cpu", "graphs": "auto", **theirs}
+        if any(theirs.get(key, own) != own for key, own in self._computing):
+            theirs["algorithms"] = {}
         return BackendConfig.model_validate({**self.model_dump(), "workers": (), **theirs})
+
+    @model_validator(mode="after")
+    def _algorithms_are_there(self) -> BackendConfig:
+        if self.algorithms and (self.name, self.implementation) != ("cpu", "numba"):
+            raise ValueError(
+                f"algorithms with name = '{self.name}', implementation = '{self.implementation}': "
+                "expected 'cpu' and 'numba', which alone has several"
+            )
+        return self
 
     @model_validator(mode="after")
     def _backends_of_workers_are_possible(self) -> BackendConfig:

@@ -11,7 +11,6 @@ import numpy as np
 
 from knltrain.backends.region import Region
 from knltrain.clocks import UNOBSERVED
-from knltrain.errors import ConfigError
 from knltrain.profile.document import PROFILE, profile_document
 from knltrain.profile.exchanged import ExchangedPart
 from knltrain.profile.measured import (
@@ -23,29 +22,17 @@ from knltrain.profile.measured import (
     statistics_of,
 )
 from knltrain.profile.spans import Span, common, total, union, without
+from knltrain.profile.window import WARM_UP_STEPS
 from knltrain.timeline import Parts, Timeline, mark_seconds
 from knltrain.worker.observer import Observer, RunResult
 from knltrain.worker.run_files import write_if_possible
 from knltrain.worker.view import WorkerView
 from vectorized_ops.machine_bounds import MachineBounds
 
-WARM_UP_STEPS: Final = 3
-"""Steps before the window: they touch memory for the first time."""
-
 _MARKS: Final = 1 << 17
 _ISSUED_MARKS: Final = 1 << 12
 _COMPUTING, _EXCHANGING = ("batch", "gradient", "update"), ("exchange", "beside")
 _READY: Final = "ready"
-
-
-def check_window(steps: int, total_steps: int) -> None:
-    """Refuse a window that ends after the run: ConfigError."""
-    if steps + WARM_UP_STEPS > total_steps:
-        raise ConfigError(
-            f"train.profile_steps = {steps} in a run of {total_steps} steps, of which the first "
-            f"{WARM_UP_STEPS} are left out: expected at most {total_steps - WARM_UP_STEPS}, or a "
-            "longer run"
-        )
 
 
 @final

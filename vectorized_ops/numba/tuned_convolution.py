@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import Any, final
 
@@ -37,14 +38,20 @@ class TunedConvolution:
 
     The fastest of `algorithms` for each direction is measured when the operation is made, unless an
     earlier measurement on such a machine is known; `choices` has the results. With ("direct",)
-    nothing is measured, and results do not depend on the machine's speed.
+    nothing is measured, and results do not depend on the machine's speed. `asked` names the
+    algorithm of a direction, whatever is faster.
 
     A NaN or infinity affects the outputs that it contributes to. By Winograd's algorithms it
     affects all of their tile; by Strassen's two pixels and, in weights, also the filter, or
     channel, half of all away.
     """
 
-    def __init__(self, shape: ConvolutionShape, algorithms: tuple[str, ...] = ALGORITHMS) -> None:
+    def __init__(
+        self,
+        shape: ConvolutionShape,
+        algorithms: tuple[str, ...] = ALGORITHMS,
+        asked: Mapping[str, str] | None = None,
+    ) -> None:
         unknown = set(algorithms) - set(ALGORITHMS)
         if unknown or "direct" not in algorithms:
             raise OperationError(
@@ -58,7 +65,7 @@ class TunedConvolution:
                 made[name] = WinogradConvolution(shape, int(name[-1]))
             elif name == "strassen" and strassen_takes(shape):
                 made[name] = StrassenConvolution(shape)
-        self.choices = _choose(shape, made)
+        self.choices = _choose(shape, made, asked or {})
         self._by_direction = {way: made[choice.name] for way, choice in self.choices.items()}
 
     def forward(
@@ -129,12 +136,18 @@ def _direct(shape: ConvolutionShape) -> Any:
     return DepthwiseConvolution(shape)
 
 
-def _choose(shape: ConvolutionShape, made: dict[str, Any]) -> dict[str, Choice]:
-    if len(made) == 1:
-        return dict.fromkeys(DIRECTIONS, Choice("direct", {}))
+def _choose(
+    shape: ConvolutionShape, made: dict[str, Any], asked: Mapping[str, str]
+) -> dict[str, Choice]:
     arguments = _Arguments(shape)
     choices = {}
     for direction in DIRECTIONS:
+        if (name := asked.get(direction)) is not None:
+            choices[direction] = _checked(shape, made, direction, name)
+            continue
+        if len(made) == 1:
+            choices[direction] = Choice("direct", {})
+            continue
         candidates = {
             name: partial(arguments.run, direction, operation)
             for name, operation in made.items()
@@ -146,6 +159,16 @@ def _choose(shape: ConvolutionShape, made: dict[str, Any]) -> dict[str, Choice]:
     for operation in made.values():  # what they measured with, for those of a whole network
         operation.use_scratch(aligned_zeros((0,)))
     return choices
+
+
+def _checked(shape: ConvolutionShape, made: dict[str, Any], direction: str, name: str) -> Choice:
+    able = [each for each, operation in made.items() if hasattr(operation, direction)]
+    if name not in able:
+        raise OperationError(
+            f"algorithm '{name}' was asked for {direction} of a convolution {shape}: expected "
+            f"{' or '.join(repr(each) for each in able)}, which compute it, or 'auto'"
+        )
+    return Choice(name, {})
 
 
 def _cost(shape: ConvolutionShape, algorithm: str, direction: str) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.backends.backend import Backend, Ready, nobody_waits
+from knltrain.backends.cpu.lowering import NO_CHOICE, Algorithms
 from knltrain.backends.cpu.micro_batch import MicroBatch, check_micro_batch, make_passes
 from knltrain.backends.cpu.stages import Views
 from knltrain.backends.loss import PLAIN, Loss
@@ -30,9 +31,9 @@ class CpuBackend(Backend):
     """Runs a static plan over `vectorized_ops`; a step of "numba" allocates no array.
 
     `implementation` is one of vectorized_ops.implementations.IMPLEMENTATIONS; without `winograd`
-    "numba" convolves by direct sums alone. A batch larger than `micro_batch` goes through the plan
-    in micro-batches of so many images; their mean loss and gradient are those of the batch within
-    rounding.
+    "numba" convolves by direct sums alone; `algorithms` are those of some layers. A batch larger
+    than `micro_batch` goes through the plan in micro-batches of so many images; their mean loss and
+    gradient are those of the batch within rounding.
 
     Raises NetworkError for an unknown implementation, for a layer that it does not support, and for
     a batch that the plan was not made for; ConfigError for a micro-batch that would change what a
@@ -48,6 +49,7 @@ class CpuBackend(Backend):
         winograd: bool = True,
         micro_batch: MicroBatch = 0,
         loss: Loss = PLAIN,
+        algorithms: Algorithms = NO_CHOICE,
     ) -> None:
         check_micro_batch(network, batch, micro_batch)
         self._network, self._batch, self._threads = network, batch, threads
@@ -57,7 +59,13 @@ class CpuBackend(Backend):
             self._operations = operations(implementation, winograd)
             self._operations.use_threads(threads)
             self._passes, self._compared = make_passes(
-                network, batch, micro_batch, self._operations, f"winograd={winograd}", loss
+                network,
+                batch,
+                micro_batch,
+                self._operations,
+                f"winograd={winograd}" + (f" algorithms={algorithms}" if algorithms else ""),
+                loss,
+                algorithms,
             )
         except OperationError as error:
             raise NetworkError(f"network '{network.name}' on the cpu backend: {error}") from error

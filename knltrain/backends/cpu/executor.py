@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, final
 import numpy as np
 
 from knltrain.backends.backend import Ready, nobody_waits
+from knltrain.backends.cpu.lowering import NO_CHOICE, Algorithms
 from knltrain.backends.cpu.memory import Tensor
 from knltrain.backends.cpu.plan import Plan
 from knltrain.backends.cpu.stages import Run, Stage, Views
@@ -54,9 +55,10 @@ class Passes:
         images: int,
         operations: Operations,
         loss: Loss = PLAIN,
+        algorithms: Algorithms = NO_CHOICE,
     ) -> None:
         self.images, self._operations, self._trained = images, operations, loss
-        self.plan = Plan(network, images, operations)
+        self.plan = Plan(network, images, operations, algorithms)
         self._later = ParameterVector(network) if images < batch else None
         self._done_from = _done_from(network, [stage.name for stage in self.plan.stages])
         self.backward = _backward(self.plan.stages)

@@ -14,18 +14,19 @@ one that begins like another contains that. ReLU and dropout work in place.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, Final, final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias, final
 
 from knltrain.backends.cpu import stages
 from knltrain.backends.cpu.memory import Buffer, Place, Tensor
 from knltrain.backends.cpu.stages import Stage
-from knltrain.backends.cpu.takers import Takers
+from knltrain.backends.cpu.takers import Takers, is_plain
 from knltrain.errors import NetworkError
 from knltrain.network import layers
 from knltrain.network.layers import IMAGES, Layer, Shape
 from knltrain.network.network import Network
-from vectorized_ops.epilogue import IDENTITY, RELU, Epilogue
+from vectorized_ops.epilogue import IDENTITY, RELU
+from vectorized_ops.errors import OperationError
 from vectorized_ops.implementations import Operations
 
 _SINGLE: Final[dict[str, tuple[str, str, Callable[[Any], tuple[object, ...]]]]] = {
@@ -57,11 +58,29 @@ Names stand for layers and stages here and in `_lower`: those that a network lac
 """
 
 
+Algorithms: TypeAlias = Mapping[str, Mapping[str, str]]
+"""By layer and direction the algorithm that was asked for."""
+
+NO_CHOICE: Final[Algorithms] = {}
+
+DIRECTIONS: Final = ("forward", "backward_data", "backward_weights")
+
+
 @final
 class Lowering:
-    """The stages in the order of the layers, and the output tensor of each layer by name."""
+    """The stages in the order of the layers, and the output tensor of each layer by name.
 
-    def __init__(self, network: Network, batch: int, operations: Operations) -> None:
+    Convolutions named in `algorithms` take those, the others what is fastest.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        batch: int,
+        operations: Operations,
+        algorithms: Algorithms = NO_CHOICE,
+    ) -> None:
+        self._algorithms = algorithms
         self._network, self._batch, self._operations = network, batch, operations
         self._layers = {layer.name: layer for layer in network.layers}
         self._takers = Takers(network)
@@ -121,21 +140,47 @@ class Lowering:
         )
 
     def _convolution(self, layer: layers.Convolution) -> None:
-        inputs, window = self._input(layer), layer.window
-        pool = self._takers.sole(layer)
-        if self._fuses_pooling(layer, inputs, pool):
-            assert pool is not None and self._operations.pooled_convolution is not None
-            operation = self._operations.pooled_convolution(
-                (self._batch, *inputs.shape), layer.filters, window.kernel[0]
-            )
-            output = self._output(layer, pool)
-            stage = stages.PooledConvolutionStage(
-                layer.name, self._operations, operation, inputs, output
-            )
-            self.stages.append(stage)
+        if self._fuses_pooling(layer) and self._pooled(layer):
             return
+        inputs = self._input(layer)
         shape = layer.operation(self._batch, (inputs.shape,))
-        self._weighted(layer, self._operations.convolution(shape), inputs, layer.bias)
+        asked = self._algorithms.get(layer.name)
+        try:
+            operation = self._operations.convolution(shape, **({"asked": asked} if asked else {}))
+        except OperationError as error:
+            raise NetworkError(f"layer '{layer.name}': {error}") from error
+        self._weighted(layer, operation, inputs, layer.bias)
+
+    def _fuses_pooling(self, layer: layers.Convolution) -> bool:
+        inputs = self._input(layer)
+        alone = len(self._takers.of(inputs.name)) == 1 and not inputs.rectified
+        has_it = self._operations.pooled_convolution is not None
+        return has_it and alone and self._takers.halves_behind(layer) is not None
+
+    def _pooled(self, layer: layers.Convolution) -> bool:
+        """Make a stage that pools as well; tell whether it has the algorithm that was asked for."""
+        inputs, asked = self._input(layer), self._algorithms.get(layer.name)
+        make, shape = self._operations.pooled_convolution, (self._batch, *inputs.shape)
+        assert make is not None
+        given = shape, layer.filters, layer.window.kernel[0]
+        if asked is None:
+            operation = make(*given)
+        else:
+            if len(asked) < len(DIRECTIONS) or len(set(asked.values())) > 1:
+                return False  # it has one for all directions
+            try:
+                operation = make(*given, asked["forward"])
+            except OperationError:
+                return False
+        stage = stages.PooledConvolutionStage(
+            layer.name,
+            self._operations,
+            operation,
+            inputs,
+            self._output(layer, self._takers.halves_behind(layer)),
+        )
+        self.stages.append(stage)
+        return True
 
     def _dense(self, layer: layers.Dense) -> None:
         inputs = self._input(layer)
@@ -150,7 +195,7 @@ class Lowering:
         self._weighted(layer, operation, inputs, layer.bias)
 
     def _weighted(self, layer: Layer, operation: Any, inputs: Tensor, bias: bool) -> None:
-        relu = self._plain_relu_behind(layer)
+        relu = self._takers.plain_relu_behind(layer)
         output = self._output(layer, relu)
         output.rectified = relu is not None
         self.stages.append(
@@ -161,9 +206,9 @@ class Lowering:
         inputs, addition = self._input(layer), self._addition_behind(layer)
         addend = None if addition is None else self._other_input(addition, layer)
         if addition is None:
-            activation, epilogue = self._epilogue_behind(layer)
+            activation, epilogue = self._takers.epilogue_behind(layer)
         else:
-            activation = self._plain_relu_behind(addition)
+            activation = self._takers.plain_relu_behind(addition)
             epilogue = IDENTITY if activation is None else RELU
         output = self._output(layer, addition, activation)
         output.rectified = activation is not None and addend is not None
@@ -237,7 +282,7 @@ class Lowering:
 
     def _rectifier(self, layer: layers.ReLU) -> None:
         inputs = self._input(layer)
-        if _is_plain(layer) and self._may_overwrite(layer, inputs):
+        if is_plain(layer) and self._may_overwrite(layer, inputs):
             output = self._in_place(layer, inputs)
             output.rectified = True
             self.stages.append(stages.ReLUStage(layer.name, self._operations, inputs, output))
@@ -265,7 +310,7 @@ class Lowering:
 
     def _addition(self, layer: layers.Addition) -> None:
         left, right = (self.tensors[name] for name in self._network.inputs_of(layer))
-        relu = self._plain_relu_behind(layer)
+        relu = self._takers.plain_relu_behind(layer)
         output = self._output(layer, relu)
         output.rectified = relu is not None
         self.stages.append(stages.AdditionStage(layer.name, self._operations, left, right, output))
@@ -373,36 +418,9 @@ class Lowering:
         (name,) = self._network.inputs_of(layer)
         return self._takers.alone(layer, name) and not inputs.fixed
 
-    def _epilogue_behind(self, layer: Layer) -> tuple[Layer | None, Epilogue]:
-        """Return the activation that can be fused into a normalisation, and what it does."""
-        taker = self._takers.sole(layer)
-        if isinstance(taker, layers.ReLU):
-            return taker, Epilogue(slope=taker.slope, ceiling=taker.ceiling)
-        if isinstance(taker, layers.Activation):
-            return taker, Epilogue(taker.function)
-        return None, IDENTITY
-
-    def _plain_relu_behind(self, layer: Layer) -> layers.ReLU | None:
-        taker = self._takers.sole(layer)
-        return taker if isinstance(taker, layers.ReLU) and _is_plain(taker) else None
-
-    def _fuses_pooling(self, layer: layers.Convolution, inputs: Tensor, pool: Layer | None) -> bool:
-        window = layer.window
-        plain = (window.stride, window.padding, window.dilation) == ((1, 1), (0, 0), (1, 1))
-        if self._operations.pooled_convolution is None or not isinstance(pool, layers.MaxPooling):
-            return False
-        halves = (pool.kernel, pool.stride, pool.padding, pool.ceil) == (2, 2, 0, False)
-        alone = len(self._takers.of(inputs.name)) == 1 and not inputs.rectified
-        square = window.kernel[0] == window.kernel[1]
-        return plain and halves and alone and square and layer.bias and layer.groups == 1
-
     def _unsupported(self, layer: Layer) -> NetworkError:
         return NetworkError(
             f"layer '{layer.name}' is a {type(layer).__name__}, which the cpu backend's "
             f"'{self._operations.name}' does not compute: choose backend.implementation = "
             '"numba" or backend.name = "torch"'
         )
-
-
-def _is_plain(layer: layers.ReLU) -> bool:
-    return (layer.slope, layer.ceiling) == (0, math.inf)

@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from typing import Literal, TypeAlias, final
 
 from knltrain.backends.cpu.executor import Passes
+from knltrain.backends.cpu.lowering import NO_CHOICE, Algorithms
 from knltrain.backends.loss import PLAIN, Loss
 from knltrain.data.dataset import Batch
 from knltrain.errors import ConfigError
@@ -50,6 +51,7 @@ def make_passes(
     operations: Operations,
     options: str = "",
     loss: Loss = PLAIN,
+    algorithms: Algorithms = NO_CHOICE,
 ) -> tuple[Passes, list[dict[str, float]]]:
     """Return the passes asked for, and the measurements made: seconds of a step by micro-batch.
 
@@ -59,8 +61,10 @@ def make_passes(
     autotuning.
     """
     if asked != "auto":
-        return Passes(network, batch, min(asked or batch, batch), operations, loss), []
-    candidates, compared = _Candidates(network, batch, operations, loss), list[dict[str, float]]()
+        images = min(asked or batch, batch)
+        return Passes(network, batch, images, operations, loss, algorithms), []
+    candidates = _Candidates(network, batch, operations, loss, algorithms)
+    compared = list[dict[str, float]]()
     images, question = batch, f"{candidates.steps} steps of {batch} {options} {_digest(network)}"
     measured = operations.chosen is not None and batch >= LEAST_BATCH
     while measured and _normalisation(network) is None and (half := _half(images)) < images:
@@ -84,9 +88,10 @@ class _Candidates:
         batch: int,
         operations: Operations,
         loss: Loss = PLAIN,
+        algorithms: Algorithms = NO_CHOICE,
     ) -> None:
         self._network, self._batch, self._operations = network, batch, operations
-        self._loss = loss
+        self._loss, self._algorithms = loss, algorithms
         self._made: dict[int, Passes] = {}
         flops = batch * network.training_flops_per_image
         self.steps = int(min(max(TIMED_FLOPS / flops, 1), MOST_STEPS))
@@ -95,7 +100,12 @@ class _Candidates:
         """Return the passes that take so many images at a time."""
         if images not in self._made:
             self._made[images] = Passes(
-                self._network, self._batch, images, self._operations, self._loss
+                self._network,
+                self._batch,
+                images,
+                self._operations,
+                self._loss,
+                self._algorithms,
             )
         return self._made[images]
 

@@ -12,7 +12,7 @@ from typing import final
 import numpy as np
 
 from affinity import allocate_in
-from knltrain.backends.cpu.lowering import Lowering
+from knltrain.backends.cpu.lowering import NO_CHOICE, Algorithms, Lowering
 from knltrain.backends.cpu.memory import Buffer, Flow, Lifetime, Place, Tensor, packed
 from knltrain.backends.cpu.stages import Stage
 from knltrain.errors import NetworkError
@@ -29,8 +29,14 @@ class Plan:
     a step, without parameters and their gradient.
     """
 
-    def __init__(self, network: Network, batch: int, operations: Operations) -> None:
-        lowered = Lowering(network, batch, operations)
+    def __init__(
+        self,
+        network: Network,
+        batch: int,
+        operations: Operations,
+        algorithms: Algorithms = NO_CHOICE,
+    ) -> None:
+        lowered = Lowering(network, batch, operations, algorithms)
         self.stages, self._operations = lowered.stages, operations
         self.input = lowered.tensors[IMAGES]
         self.outputs = [

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import final
 
 from knltrain.network import layers
 from knltrain.network.layers import IMAGES, Layer
 from knltrain.network.network import Network
+from vectorized_ops.epilogue import IDENTITY, Epilogue
 
 
 @final
@@ -39,6 +41,31 @@ class Takers:
         """Tell whether `layer` alone takes the output of the layer `name`."""
         return name != IMAGES and self.sole(self._layers[name]) is layer
 
+    def epilogue_behind(self, layer: Layer) -> tuple[Layer | None, Epilogue]:
+        """Return the activation that can be fused into a normalisation, and what it does."""
+        taker = self.sole(layer)
+        if isinstance(taker, layers.ReLU):
+            return taker, Epilogue(slope=taker.slope, ceiling=taker.ceiling)
+        if isinstance(taker, layers.Activation):
+            return taker, Epilogue(taker.function)
+        return None, IDENTITY
+
+    def plain_relu_behind(self, layer: Layer) -> layers.ReLU | None:
+        """Return the ReLU that alone takes an output, if it has no slope and no ceiling."""
+        taker = self.sole(layer)
+        return taker if isinstance(taker, layers.ReLU) and is_plain(taker) else None
+
+    def halves_behind(self, layer: layers.Convolution) -> layers.MaxPooling | None:
+        """Return the 2x2 max pooling that can be fused into a convolution."""
+        window, pool = layer.window, self.sole(layer)
+        if not isinstance(pool, layers.MaxPooling):
+            return None
+        plain = (window.stride, window.padding, window.dilation) == ((1, 1), (0, 0), (1, 1))
+        halves = (pool.kernel, pool.stride, pool.padding, pool.ceil) == (2, 2, 0, False)
+        square = window.kernel[0] == window.kernel[1]
+        fits = plain and halves and square and layer.bias and layer.groups == 1
+        return pool if fits else None
+
     def may_be_part(self, name: str, whole: Layer) -> bool:
         """Tell whether a branch may lie in the memory of the whole.
 
@@ -50,6 +77,11 @@ class Takers:
         if name == IMAGES or name in self._outputs:
             return False
         return all(self._order[taker] <= place for taker in self.of(name))
+
+
+def is_plain(layer: layers.ReLU) -> bool:
+    """Tell whether a ReLU has no slope and no ceiling."""
+    return (layer.slope, layer.ceiling) == (0, math.inf)
 
 
 def _branches(network: Network) -> dict[str, tuple[str, ...]]:

@@ -13,6 +13,7 @@ from seam.graphs import LENET, RESIDUAL
 
 from knltrain.backends.cpu import micro_batch
 from knltrain.backends.cpu.executor import Passes
+from knltrain.backends.cpu.lowering import Algorithms
 from knltrain.backends.cpu.micro_batch import check_micro_batch, make_passes
 from knltrain.backends.loss import SoftmaxCrossEntropy
 from knltrain.errors import ConfigError
@@ -61,8 +62,12 @@ def living(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             images: int,
             ops: Operations,
             loss: SoftmaxCrossEntropy,
+            algorithms: Algorithms,
         ) -> None:
-            self._passes, self.images = Passes(network, batch, images, ops, loss), images
+            self._passes, self.images = (
+                Passes(network, batch, images, ops, loss, algorithms),
+                images,
+            )
             self.loss_and_gradient = self._passes.loss_and_gradient
             alive.append(images)
 
