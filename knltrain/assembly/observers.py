@@ -111,9 +111,11 @@ def profiles(
         return []
     from affinity import read_topology
     from knltrain import __version__
+    from knltrain.assembly.methods import strategy_of
     from knltrain.profile.costs import update_cost
     from knltrain.profile.exchanged import ExchangedPart, exchanged_part
-    from knltrain.worker.profiling import ProfileObserver
+    from knltrain.worker.profiling import ProfiledRun, ProfileObserver
+    from vectorized_ops.shapes import FLOAT_BYTES
 
     values = sum(each.size for each in network.parameters)
     batches = config.train.iter_size
@@ -123,7 +125,7 @@ def profiles(
         "network": {
             "name": network.name,
             "parameters": network.parameter_count,
-            "packed_bytes": 4 * network.packed_size,
+            "packed_bytes": FLOAT_BYTES * network.packed_size,
             "training_flops_per_image": network.training_flops_per_image,
         },
         "backend": config.backend.name,
@@ -135,16 +137,20 @@ def profiles(
         "threads_per_worker": threads,
         "method": config.exchange.method,
         "communication_period": config.exchange.communication_period,
-        "wire_format": config.exchange.wire_format,
+        "workers_per_node": int(config.workers),
         **_between_nodes(config),
     }
     training_flops = images * batches * network.training_flops_per_image
-    cost = update_cost(config.optimizer.name, values)
+    on_node = int(config.workers)
 
     def described(part: slice) -> ExchangedPart:
-        return exchanged_part(network, part, images * batches, partial(_sent_bytes, config))
+        node_images = on_node * images * batches
+        return exchanged_part(network, part, node_images, partial(_sent_bytes, config))
 
-    return [ProfileObserver(run_folder, window, threads, facts, training_flops, cost, described)]
+    by_layer = strategy_of(config).steps_by_layer  # rank 0 steps within the exchange
+    cost = (0, 0) if by_layer else update_cost(config.optimizer.name, values)
+    run = ProfiledRun(facts, images, batches, threads, on_node, training_flops, cost, described)
+    return [ProfileObserver(run_folder, window, run)]
 
 
 def _sent_bytes(config: RunConfig, size: int) -> int:

@@ -147,7 +147,12 @@ def _check_choices(config: RunConfig, network: Network, steps: int) -> None:
     if config.train.profile_steps:
         from knltrain.profile.window import check_window
 
-        check_window(config.train.profile_steps, steps)
+        check_window(config.train.profile_steps, steps - config.train.first_step)
+        if config.balance.may_change:
+            raise ConfigError(
+                f"train.profile_steps = {config.train.profile_steps} with shares of a batch that "
+                "may change, and with them what a stage costs: expected balance.shares in numbers"
+            )
 
 
 def check_weights(config: RunConfig) -> tuple[str, ...]:

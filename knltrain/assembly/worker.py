@@ -252,7 +252,6 @@ def _own_observers(
         evaluates(config, task.dataset, batches, backend, team, steps),
         keeps_checkpoints(config, run_folder, task.identity, batches, team, steps),
         *traces(config, run_folder, team.rank),
-        *profiles(config, run_folder, task.identity.network, batches.images_per_worker, threads),
         writes_result(
             config,
             run_folder,
@@ -261,6 +260,8 @@ def _own_observers(
             team.workers,
             threads,
         ),
+        # The last, as it may fail.
+        *profiles(config, run_folder, task.identity.network, batches.images_per_worker, threads),
     ]
 
 

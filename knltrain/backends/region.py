@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vectorized_ops.shapes import ConvolutionShape, OperationShape
 
@@ -37,6 +37,18 @@ class Region:
     compulsory_bytes: int = 0
     layout_bytes: int | None = None
     unfused_bytes: int = 0
+
+    def times(self, batches: int) -> Region:
+        """The region of so many batches."""
+        return replace(
+            self,
+            flops=batches * self.flops,
+            product_flops=batches * self.product_flops,
+            executed_flops=self.executed_flops and batches * self.executed_flops,
+            compulsory_bytes=batches * self.compulsory_bytes,
+            layout_bytes=self.layout_bytes and batches * self.layout_bytes,
+            unfused_bytes=batches * self.unfused_bytes,
+        )
 
 
 def kind_of(shape: OperationShape) -> str:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from knltrain.cli.options import CONFIG, RUN_FOLDER, as_json_option, overrides_option
 from knltrain.cli.saying import say
 
+_OWN_KEYS: Final = ("train.steps", "train.epochs", "train.profile_steps", "train.trace_steps")
+_OF_CONFIG: Final = ("steps", "workers", "overrides", "name")
+_STEPS: Final = 20
+
 
 @click.command()
 @click.argument("config_or_run", type=CONFIG)
-@click.option("--steps", type=click.IntRange(1, 10_000), default=20, show_default=True)
+@click.option(
+    "--steps", type=click.IntRange(1, 1000), help=f"Steps that are profiled; default: {_STEPS}."
+)
 @click.option(
     "--workers",
     metavar="N|auto|UNIT",
@@ -33,60 +42,62 @@ from knltrain.cli.saying import say
     "--compare", "other", type=RUN_FOLDER, help="The folder of another profiled run, side by side."
 )
 @as_json_option
-def profile(
-    config_or_run: Path,
-    steps: int,
-    workers: str | None,
-    overrides: tuple[str, ...],
-    name: str | None,
-    rows: int,
-    other: Path | None,
-    as_json: bool,
-) -> None:
+def profile(config_or_run: Path, rows: int, other: Path | None, as_json: bool, **of: Any) -> None:
     """Train some steps and show where their time goes, by stage, direction and worker.
 
     CONFIG is trained without evaluations and checkpoints. Of the folder of a run that was profiled
     the profile is shown again. profile.json, profile.csv and roofline.png are in the run's folder.
     """
-    if other is not None:
-        from knltrain.profile.reading import read_profile
+    from knltrain.profile.reading import read_profile, whole
 
-        read_profile(other)  # before anything is trained
+    if other is not None and as_json:
+        raise click.UsageError("--compare shows tables: leave --json out")
+    compared = None if other is None else read_profile(other)  # before anything is trained
     if config_or_run.is_dir():
+        if given := [name for name in _OF_CONFIG if of[name]]:
+            option = "--" + given[0].replace("overrides", "set")
+            raise click.UsageError(f"{option} is for a CONFIG, not for the folder of a run")
         run_folder = config_or_run
     else:
-        run_folder = _profiled(config_or_run, steps, workers, overrides, name)
+        run_folder = _profiled(config_or_run, compared, as_json, **of)
     from knltrain.cluster.task import this_task
-    from knltrain.profile.reading import read_profile
-    from knltrain.profile.table import told
 
     task = this_task()
     if task is not None and task.rank != 0:
         return
     document = read_profile(run_folder)
-    _write_others(document, run_folder)
-    say(json.dumps(document, indent=2) if as_json else told(document, rows or None))
-    if other is not None:
-        from knltrain.profile.comparison import compared
-
-        say("\n" + compared(document, read_profile(other), rows or None))
+    with whole(run_folder):
+        written = list(_write_others(document, run_folder))
+        _tell(document, compared, rows or None, as_json)
     if not as_json:
-        say(f"\n{run_folder}/profile.json, profile.csv, roofline.png")
+        say(f"\n{', '.join(str(run_folder / name) for name in written)}")
 
 
 def _profiled(
-    config: Path, steps: int, workers: str | None, overrides: tuple[str, ...], name: str | None
+    config: Path,
+    compared: dict[str, Any] | None,
+    as_json: bool,
+    steps: int | None,
+    workers: str | None,
+    overrides: Sequence[str],
+    name: str | None,
 ) -> Path:
+    """Train, and return the run's folder; beside JSON all that training says is no result."""
+    for each in overrides:
+        if (key := each.partition("=")[0].strip()) in _OWN_KEYS:
+            raise click.UsageError(f"--set {key}: expected --steps, which says how long to train")
     from knltrain.launch.signals import run_begins
 
     with run_begins():
         from knltrain.config import load_config
+        from knltrain.errors import ConfigError
         from knltrain.launch import training
         from knltrain.profile.window import WARM_UP_STEPS
 
+        window = steps or _STEPS
         own = [
-            f"train.steps={steps + WARM_UP_STEPS}",
-            f"train.profile_steps={steps}",
+            f"train.steps={window + WARM_UP_STEPS}",
+            f"train.profile_steps={window}",
             "train.trace_steps=0",
             *("evaluation.at_end=false", "evaluation.every_epochs=0", "evaluation.every_steps="),
             *("checkpoint.at_end=false", "checkpoint.every_epochs=0", "checkpoint.every_steps="),
@@ -95,22 +106,49 @@ def _profiled(
         if workers is not None:
             own.append(f"workers={workers or json.dumps(workers)}")
         own.append(f"name={json.dumps(name or f'{config.stem}-profile')}")
-        return training.train(load_config(config, (*own, *overrides)))
+        chosen = load_config(config, (*own, *overrides))
+        if compared is not None and chosen.network.module is None:
+            before = compared.get("network", {}).get("name")
+            if before != chosen.network.name:
+                raise ConfigError(
+                    f"--compare: a profile of {before}, and {chosen.network.name} is to be trained:"
+                    " expected two of one network"
+                )
+        with redirect_stdout(sys.stderr if as_json else sys.stdout):
+            return training.train(chosen)
 
 
-def _write_others(document: dict[str, Any], run_folder: Path) -> None:
-    """Write the CSV and the picture, as far as that can be done."""
+def _tell(
+    document: dict[str, Any], compared: dict[str, Any] | None, rows: int | None, as_json: bool
+) -> None:
+    from knltrain.profile.comparison import compared as side_by_side
+    from knltrain.profile.table import told
+
+    if as_json:
+        say(json.dumps(document, indent=2))
+        return
+    say(told(document, rows))
+    if compared is not None:
+        say("\n" + side_by_side(document, compared, rows))
+
+
+def _write_others(document: dict[str, Any], run_folder: Path) -> Iterator[str]:
+    """Write the CSV and the picture, as far as that can be done; yield the names of all files."""
     from knltrain.errors import RunFolderError
     from knltrain.files.durable import reason_of, write_whole
+    from knltrain.profile.document import PROFILE
     from knltrain.profile.roofline import ROOFLINE, draw_roofline
     from knltrain.profile.rows import CSV, as_csv
 
+    yield PROFILE
     try:
         write_whole(run_folder / CSV, as_csv(document))
+        yield CSV
     except OSError as error:
         say(f"missing: {run_folder / CSV}: {reason_of(error)}", error=True)
     if document["stages"]:
         try:
             draw_roofline(document, run_folder / ROOFLINE)
+            yield ROOFLINE
         except RunFolderError as error:
             say(f"missing: {error}", error=True)

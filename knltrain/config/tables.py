@@ -142,7 +142,7 @@ class TrainConfig(Table):
     trace_steps: Annotated[int, Field(ge=0)] = Field(
         default=0, description="first steps of which each worker writes a trace, trace-RANK.json"
     )
-    profile_steps: Annotated[int, Field(ge=0)] = Field(
+    profile_steps: Annotated[int, Field(ge=0, le=1000)] = Field(
         default=0,
         description="steps whose stages are measured for profile.json, after the first three",
     )

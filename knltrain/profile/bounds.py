@@ -18,7 +18,7 @@ _FAR: Final = 2.0
 """A region that takes so many times its bound is bound by neither, but by calls and latencies..."""
 
 _SHORT_SECONDS: Final = 1e-3
-"""... if it is as short as this; a longer one is just slow."""
+"""... if a call is as short as this; a longer one is just slow."""
 
 
 class Binding(NamedTuple):
@@ -28,8 +28,10 @@ class Binding(NamedTuple):
     seconds: float
 
 
-def binding(flops: float, moved_bytes: float, bounds: Bounds, seconds: float) -> Binding | None:
-    """What binds a region that takes `seconds`; None where it neither computes nor moves anything.
+def binding(
+    flops: float, moved_bytes: float, bounds: Bounds, seconds: float, calls: float = 1
+) -> Binding | None:
+    """What binds a region that takes `seconds` in so many calls; None where it does nothing.
 
     Operations and bytes are those that are executed and moved, not those of a definition.
     """
@@ -37,7 +39,7 @@ def binding(flops: float, moved_bytes: float, bounds: Bounds, seconds: float) ->
     least, most = min(terms), max(terms)
     if not most:
         return None
-    if seconds > _FAR * most and seconds < _SHORT_SECONDS:
+    if seconds > _FAR * most and seconds < _SHORT_SECONDS * max(calls, 1):
         return Binding("latency", most)
     if least >= _ALIKE * most:
         return Binding("mixed", most)

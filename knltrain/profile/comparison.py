@@ -8,15 +8,22 @@ from typing import Any, Final
 from affinity.cli.layout import table
 from knltrain.errors import ConfigError
 
-_SAME: Final = ("processor", "knltrain", "threads_per_worker", "workers", "nodes", "method")
+_SAME: Final = (
+    *("processor", "knltrain", "backend", "implementation", "threads_per_worker", "workers"),
+    *("nodes", "between_nodes", "method", "communication_period", "wire_format"),
+)
 """Facts in which profiles may differ, which is said."""
 
 
-def compared(here: Mapping[str, Any], there: Mapping[str, Any], most: int | None = None) -> str:
-    """Times of stages and parts here, and there for as many images, with their ratio.
+_OF_IMAGES: Final = ("batch", "gradient", "around stages")
+"""Parts of a step that grow with its images, as all stages do."""
 
-    The `most` stages are those with the largest difference. Raises ConfigError for profiles of
-    different networks.
+
+def compared(here: Mapping[str, Any], there: Mapping[str, Any], most: int | None = None) -> str:
+    """Times of stages and parts here and there, with their ratio.
+
+    What grows with the images of a step is scaled to as many. The `most` stages are those with the
+    largest difference. Raises ConfigError for profiles of different networks.
     """
     names = [each["network"]["name"] for each in (here, there)]
     if names[0] != names[1]:
@@ -26,9 +33,9 @@ def compared(here: Mapping[str, Any], there: Mapping[str, Any], most: int | None
         )
     images = [float(each["batch_per_worker"] * each["batches_per_step"]) for each in (here, there)]
     scale = images[0] / images[1]
-    rows = [("step", "", *_times(_step(here), scale * _step(there)))]
+    rows = [("step", "", *_times(_step(here), _step(there)))]
     rows += [
-        ("", name, *_times(own, scale * other))
+        ("", name, *_times(own, other * (scale if name in _OF_IMAGES else 1)))
         for name, own, other in _both(_parts_of(here), _parts_of(there))
     ]
     stages = _both(_stages_of(here), _stages_of(there))
@@ -70,7 +77,7 @@ def _notes(here: Mapping[str, Any], there: Mapping[str, Any], scale: float) -> I
             what = name.replace("_", " ")
             yield f"note: another {what}: {own} here, {other} there; all ratios have that in them"
     if scale != 1:
-        yield f"note: times of the other one are for {scale:g} times its images"
+        yield f"note: stages and batches of the other one are scaled to {scale:g} times its images"
     noise = [each["overhead"]["aa_noise_share"] for each in (here, there)]
     if None not in noise:
         yield f"note: even and odd steps differ by {100 * max(noise):.1f} %: the noise of ratios"

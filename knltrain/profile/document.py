@@ -6,7 +6,7 @@ Its keys are explained in docs/profile.md. What was not measured is None, never 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +14,15 @@ import numpy as np
 from knltrain.backends.region import Region
 from knltrain.profile.bounds import binding
 from knltrain.profile.exchanged import ExchangedPart
-from knltrain.profile.measured import CLASSES, EXCHANGED, STATISTICS, WorkerMeasure, statistics_of
+from knltrain.profile.measured import (
+    CLASSES,
+    EXCHANGED,
+    STATISTICS,
+    Figures,
+    Floats,
+    WorkersMeasured,
+    statistics_of,
+)
 from vectorized_ops.machine_bounds import Bounds
 
 SCHEMA: Final = "knltrain.profile"
@@ -29,83 +37,85 @@ SHORT_STEP_SECONDS: Final = 0.02
 """Of shorter steps, what Python does around the parts is a larger share."""
 
 OVERHEAD_LIMIT: Final = 0.02
+CLOCKS_LIMIT: Final = 0.03
+
+_MEASURED: Final = ("batch", "gradient", "update", "waiting", "moving", "center_update")
+"""Classes with clocks of their own; what is left of a step is its rest."""
 
 
 def profile_document(
     run: Mapping[str, Any],
     regions: Sequence[Region],
     exchanged: Sequence[ExchangedPart],
-    measures: Sequence[WorkerMeasure],
+    found: WorkersMeasured,
     training_flops: int,
     update_cost: tuple[int, int],
 ) -> dict[str, Any]:
     """The document of a run; `run` are facts about it, which it begins with.
 
     `regions` are those of rank 0, `exchanged` the parts of a gradient that are exchanged by
-    themselves, in their order. `training_flops` are the operations of its convolutions and dense
-    layers in a step by definition; `update_cost` operations and bytes of an update.
+    themselves, in their order. `training_flops` are the products of a step by definition,
+    `update_cost` operations and bytes of an update.
     """
-    first = measures[0]
-    like_first = [each for each in measures if _key(each) == _key(first)]
-    steps = np.mean([statistics_of(each.step_seconds) for each in measures], axis=0)
-    bounds = [_bounds(each) for each in measures]
-    stages = [
-        _stage(number, region, like_first, bounds[0]) for number, region in enumerate(regions)
-    ]
-    parts = _parts_of_step(measures, update_cost, bounds[0])
+    own = found.own
+    like = found.like_own
+    step = np.mean([found.step_seconds[rank] for rank in like], axis=0)
+    bounds = Bounds(
+        float(np.mean([found.figures[rank].flops_per_second for rank in like])),
+        float(np.mean([found.figures[rank].bytes_per_second for rank in like])),
+    )
+    thirds = [part.mean() for part in np.array_split(own.step_seconds, 3) if part.size]
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "version": list(VERSION),
         **run,
         "window": {
-            "first_step": int(first.figures.first_step),
-            "steps": first.step_seconds.size,
-            "seconds": float(first.step_seconds.sum()),
-            "thirds": [
-                float(part.mean()) for part in np.array_split(first.step_seconds, 3) if part.size
-            ],
+            "first_step": int(own.figures.first_step),
+            "steps": int(own.figures.steps),
+            "seconds": float(own.step_seconds.sum()),
+            "thirds": [float(each) for each in thirds],
         },
-        "step_seconds": _named(steps),
-        "overhead": _overhead(first),
+        "step_seconds": _named(step),
+        "overhead": _overhead(own.figures, own.step_seconds),
         "machine": [
             {
                 "rank": rank,
-                "threads": int(each.figures.threads),
-                "sgemm_flops_per_second": bound.flops_per_second,
-                "copy_bytes_per_second": bound.bytes_per_second,
+                "threads": int(each.threads),
+                "sgemm_flops_per_second": each.flops_per_second,
+                "copy_bytes_per_second": each.bytes_per_second,
             }
-            for rank, (each, bound) in enumerate(zip(measures, bounds, strict=True))
+            for rank, each in enumerate(found.figures)
         ],
-        "ranks": [_rank(rank, each, measures) for rank, each in enumerate(measures)],
-        "stages": stages,
-        "parts": parts,
-        "exchanges": [_exchange(number, part, measures) for number, part in enumerate(exchanged)],
-        "communication": _communication(measures),
-        "efficiency": _efficiency(measures),
+        "ranks": [_rank(rank, found) for rank in range(len(found.figures))],
+        "stages": [_stage(number, each, found, bounds) for number, each in enumerate(regions)],
+        "parts": list(_parts_of_step(found, float(step[0]), update_cost, bounds)),
+        "exchanges": [_exchange(number, part, found) for number, part in enumerate(exchanged)],
+        "communication": _communication(found),
+        "efficiency": _efficiency(found),
     }
-    document["checks"] = _checks(document, regions, training_flops)
+    document["checks"] = list(_checks(document, regions, training_flops, own.figures))
     return document
-
-
-def _key(measure: WorkerMeasure) -> float:
-    return measure.figures.regions_key
-
-
-def _bounds(measure: WorkerMeasure) -> Bounds:
-    return Bounds(measure.figures.flops_per_second, measure.figures.bytes_per_second)
 
 
 def _named(statistics: Any) -> dict[str, float]:
     return dict(zip(STATISTICS, map(float, statistics), strict=True))
 
 
-def _stage(
-    number: int, region: Region, measures: Sequence[WorkerMeasure], bounds: Bounds
-) -> dict[str, Any]:
-    by_rank = [float(each.region_seconds[0, number]) for each in measures]
-    seconds = np.mean([each.region_seconds[:, number] for each in measures], axis=0)
+def _of_class(classes: Floats) -> dict[str, float]:
+    return dict(zip(CLASSES, map(float, classes), strict=True))
+
+
+def _stage(number: int, region: Region, found: WorkersMeasured, bounds: Bounds) -> dict[str, Any]:
     flops = region.flops if region.executed_flops is None else region.executed_flops
     moved = region.compulsory_bytes if region.layout_bytes is None else region.layout_bytes
+    calls, seconds = float(found.own.calls[number]), found.regions[:, number]
+    defined = region.flops, region.compulsory_bytes
+    by_rank = None
+    if found.by_rank is not None:
+        like = set(found.like_own)
+        by_rank = [
+            float(each[number]) if rank in like else None for rank, each in enumerate(found.by_rank)
+        ]
     return {
         "place": number,
         "name": region.name,
@@ -114,7 +124,7 @@ def _stage(
         "direction": region.direction,
         "algorithm": region.algorithm,
         "does_for": list(region.does_for),
-        "calls": float(measures[0].calls[number]),
+        "calls": calls,
         "seconds": _named(seconds),
         "by_rank": by_rank,
         "flops": region.flops,
@@ -122,98 +132,97 @@ def _stage(
         "compulsory_bytes": region.compulsory_bytes,
         "layout_bytes": region.layout_bytes,
         "unfused_bytes": region.unfused_bytes,
-        **_rates(flops, moved, float(seconds[0]), bounds, region.flops, region.compulsory_bytes),
+        **_rates(defined, (flops, moved), float(seconds[0]), calls, bounds),
     }
 
 
 def _rates(
-    done_flops: int, moved: int, seconds: float, bounds: Bounds, flops: int, compulsory: int
+    defined: tuple[int, int],
+    executed: tuple[int, int],
+    seconds: float,
+    calls: float,
+    bounds: Bounds,
 ) -> dict[str, Any]:
     """By definition: intensity, rates and their shares; by what is executed: bound, efficiency."""
-    found = binding(done_flops, moved, bounds, seconds) if seconds else None
+    flops, moved = defined
+    bound = binding(*executed, bounds, seconds, calls) if seconds else None
     by_flops = flops / seconds if seconds and flops else None
-    by_bytes = compulsory / seconds if seconds and compulsory else None
+    by_bytes = moved / seconds if seconds and moved else None
     return {
-        "intensity": flops / compulsory if compulsory else None,
+        "intensity": flops / moved if moved else None,
         "flops_per_second": by_flops,
         "share_of_sgemm": None if by_flops is None else by_flops / bounds.flops_per_second,
         "bytes_per_second": by_bytes,
         "share_of_copy": None if by_bytes is None else by_bytes / bounds.bytes_per_second,
-        "bound": None if found is None else found.bound,
-        "bound_seconds": None if found is None else found.seconds,
-        "efficiency": None if found is None else found.seconds / seconds,
+        "bound": None if bound is None else bound.bound,
+        "bound_seconds": None if bound is None else bound.seconds,
+        "efficiency": None if bound is None else bound.seconds / seconds,
     }
 
 
 def _parts_of_step(
-    measures: Sequence[WorkerMeasure], update_cost: tuple[int, int], bounds: Bounds
-) -> list[dict[str, Any]]:
-    """What of a step is no stage's: classes of `knltrain.clocks`, and the rest of `gradient`."""
-    means = np.mean([each.class_seconds for each in measures], axis=0)
-    seconds = dict(zip(CLASSES, map(float, means), strict=True))
-    inside = float(np.mean([np.nansum(each.region_seconds[0]) for each in measures]))
-    parts = []
-    for name in ("batch", "update", "waiting", "moving", "center_update", "rest"):
-        flops, moved = update_cost if name == "update" else (0, 0)
-        rates = _rates(flops, moved, seconds[name], bounds, flops, moved)
-        parts.append({"name": name, "seconds": seconds[name], **(rates if flops else {})})
-    if inside:
-        parts.append({"name": "around stages", "seconds": seconds["gradient"] - inside})
-    else:
-        parts.insert(1, {"name": "gradient", "seconds": seconds["gradient"]})
-    return parts
+    found: WorkersMeasured, step: float, update_cost: tuple[int, int], bounds: Bounds
+) -> Iterator[dict[str, Any]]:
+    """What of a step is no stage's; its rest is what no clock has measured."""
+    like = [found.class_seconds[rank] for rank in found.like_own]
+    seconds = _of_class(np.mean(like, axis=0))
+    inside = float(found.regions[0].sum())
+    for name in _MEASURED:
+        if name == "gradient":
+            shown = "around stages" if inside else name
+            yield {"name": shown, "seconds": seconds[name] - inside}
+            continue
+        cost = update_cost if name == "update" else (0, 0)
+        rates = _rates(cost, cost, seconds[name], 1, bounds) if any(cost) else {}
+        yield {"name": name, "seconds": seconds[name], **rates}
+    yield {"name": "rest", "seconds": step - sum(seconds[name] for name in _MEASURED)}
 
 
-def _exchange(
-    number: int, part: ExchangedPart, measures: Sequence[WorkerMeasure]
-) -> dict[str, Any]:
-    seconds = np.mean([each.exchange_seconds[:, number] for each in measures], axis=0)
+def _exchange(number: int, part: ExchangedPart, found: WorkersMeasured) -> dict[str, Any]:
+    seconds = map(float, found.exchanges[:, number])
     return {
         "place": number,
         "layers": list(part.layers),
         "packed_bytes": part.packed_bytes,
         "wire_bytes": part.sent_bytes,
         "communication_intensity": part.flops / part.sent_bytes if part.sent_bytes else None,
-        **{f"{name}_seconds": float(each) for name, each in zip(EXCHANGED, seconds, strict=True)},
+        **{f"{name}_seconds": each for name, each in zip(EXCHANGED, seconds, strict=True)},
     }
 
 
-def _rank(rank: int, measure: WorkerMeasure, measures: Sequence[WorkerMeasure]) -> dict[str, Any]:
-    useful = measure.useful_seconds
-    mean = float(useful.mean())
-    slowest = np.argmax([each.useful_seconds for each in measures], axis=0)
-    median = float(np.median(useful))
-    deviation = float(np.median(np.abs(useful - median)))
+def _rank(rank: int, found: WorkersMeasured) -> dict[str, Any]:
+    figures, useful = found.figures[rank], found.figures[rank].useful_seconds
     return {
         "rank": rank,
-        "step_seconds": _named(statistics_of(measure.step_seconds)),
-        "classes": dict(zip(CLASSES, map(float, measure.class_seconds), strict=True)),
-        "useful_seconds": mean,
-        "noise_cv": float(useful.std()) / mean if mean else None,
-        "late_steps": int((useful > median + 5 * max(deviation, 1e-9)).sum()),
-        "last_share": float((slowest == rank).mean()) if len(measures) > 1 else None,
+        "steps": int(figures.steps),
+        "step_seconds": _named(found.step_seconds[rank]),
+        "classes": _of_class(found.class_seconds[rank]),
+        "useful_seconds": useful,
+        "noise_cv": figures.useful_deviation / useful if useful else None,
+        "late_steps": int(figures.late_steps),
+        "last_share": None if found.last_shares is None else found.last_shares[rank],
     }
 
 
-def _communication(measures: Sequence[WorkerMeasure]) -> dict[str, Any]:
-    whole = float(np.mean([each.figures.union_seconds for each in measures]))
-    hidden = float(np.mean([each.figures.hidden_seconds for each in measures]))
-    waiting = float(np.mean([each.class_seconds[CLASSES.index("waiting")] for each in measures]))
+def _communication(found: WorkersMeasured) -> dict[str, Any]:
+    whole = float(np.mean([each.union_seconds for each in found.figures]))
+    hidden = float(np.mean([each.hidden_seconds for each in found.figures]))
+    waiting = np.mean([_of_class(each)["waiting"] for each in found.class_seconds])
     return {
         "union_seconds": whole,
         "hidden_seconds": hidden,
         "exposed_seconds": whole - hidden,
-        "exposed_wait_seconds": waiting,
-        "hidden_share": hidden / whole if whole and len(measures) > 1 else None,
+        "exposed_wait_seconds": float(waiting),
+        "hidden_share": hidden / whole if whole and len(found.figures) > 1 else None,
     }
 
 
-def _efficiency(measures: Sequence[WorkerMeasure]) -> dict[str, Any]:
+def _efficiency(found: WorkersMeasured) -> dict[str, Any]:
     """Load balance x communication efficiency = parallel efficiency, as the POP centres define."""
-    if len(measures) == 1:
+    useful = [each.useful_seconds for each in found.figures]
+    wall = max(float(each[0]) for each in found.step_seconds)
+    if len(useful) == 1 or not max(useful):
         return {"load_balance": None, "communication": None, "parallel": None}
-    useful = [float(each.useful_seconds.mean()) for each in measures]
-    wall = max(float(each.step_seconds.mean()) for each in measures)
     balance, communication = float(np.mean(useful)) / max(useful), max(useful) / wall
     return {
         "load_balance": balance,
@@ -222,46 +231,42 @@ def _efficiency(measures: Sequence[WorkerMeasure]) -> dict[str, Any]:
     }
 
 
-def _overhead(measure: WorkerMeasure) -> dict[str, Any]:
-    figures, steps = measure.figures, measure.step_seconds
-    spread = statistics_of(steps)
+def _overhead(figures: Figures, steps: Floats) -> dict[str, Any]:
     even, odd = steps[::2], steps[1::2]
     noise = abs(float(np.median(even)) / float(np.median(odd)) - 1) if odd.size else None
+    cost = figures.marks * figures.mark_seconds + figures.fold_seconds
     return {
         "records_per_step": figures.marks,
         "record_seconds": figures.mark_seconds,
-        "share": figures.marks * figures.mark_seconds / float(spread[1]),
+        "fold_seconds": figures.fold_seconds,
+        "share": cost / float(statistics_of(steps)[1]),
         "dropped": int(figures.dropped),
         "aa_noise_share": noise,
     }
 
 
 def _checks(
-    document: Mapping[str, Any], regions: Sequence[Region], training_flops: int
-) -> list[dict[str, Any]]:
+    document: Mapping[str, Any],
+    regions: Sequence[Region],
+    training_flops: int,
+    own: Figures,
+) -> Iterator[dict[str, Any]]:
     step = document["step_seconds"]["mean"]
     parts = {each["name"]: each["seconds"] for each in document["parts"]}
     rest = (parts["rest"] + parts.get("around stages", 0.0)) / step
     limit = REST_LIMIT if step > SHORT_STEP_SECONDS else SHORT_REST_LIMIT
-    checks = [
-        _check("rest of a step", rest, limit),
-        _check("cost of the records", document["overhead"]["share"], OVERHEAD_LIMIT),
-        _check("records dropped", document["overhead"]["dropped"], 0),
-    ]
-    if regions:
-        done = sum(parts.values()) + sum(each["seconds"]["mean"] for each in document["stages"])
+    yield _check("rest of a step", abs(rest), limit)
+    wall = document["ranks"][0]["step_seconds"]["mean"]
+    apart = abs(own.training_seconds / wall - 1)
+    yield _check("clocks of the run against a clock of its own", apart, CLOCKS_LIMIT)
+    yield _check("cost of the records", document["overhead"]["share"], OVERHEAD_LIMIT)
+    yield _check("records dropped", document["overhead"]["dropped"], 0)
+    if regions and training_flops:
         products = sum(each.product_flops for each in regions)
-        checks.append(_check("stages and parts against the step", abs(done / step - 1), 0.03))
-        checks.append(
-            _check("operations against the network's", abs(products / training_flops - 1), 0.0)
-        )
-    return checks
+        apart = abs(products / training_flops - 1)
+        yield _check("operations against the network's", apart, 0.0)
 
 
 def _check(name: str, value: float, limit: float) -> dict[str, Any]:
-    return {
-        "name": name,
-        "value": value,
-        "limit": limit,
-        "passed": bool(value <= limit) and math.isfinite(value),
-    }
+    passed = math.isfinite(value) and value <= limit
+    return {"name": name, "value": value, "limit": limit, "passed": passed}

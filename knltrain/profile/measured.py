@@ -18,15 +18,29 @@ EXCHANGED: Final = ("moving", "issued", "exposed")
 
 CLASSES: Final = (*COSTS, *BESIDES)
 
+MOST_RANKS: Final = 64
+"""With more workers rank 0 does not learn each one's regions: all sums are of few values."""
+
+_COMPARED_STEPS: Final = 100
+"""Of so many steps it is compared which worker was the last."""
+
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 class Figures(NamedTuple):
     """Single figures of a worker; seconds are means of a step."""
 
-    regions_key: float
-    """Equal for workers with equal regions."""
+    steps: float
     first_step: float
+    regions_key: float
+    """Equal for workers with equal regions and as many images."""
+    training_seconds: float
+    """By the clocks of the run, without what the profile itself takes."""
+    useful_seconds: float
+    """Gradient and update, without what an exchange takes in between."""
+    useful_deviation: float
+    late_steps: float
+    """Whose useful time was over the median by five median deviations."""
     union_seconds: float
     """In which an exchange of this worker goes on."""
     hidden_seconds: float
@@ -35,6 +49,8 @@ class Figures(NamedTuple):
     """In a step."""
     mark_seconds: float
     """What one costs."""
+    fold_seconds: float
+    """What it takes to sum them up after a step."""
     dropped: float
     flops_per_second: float
     """Of a matrix product by its threads, while all other workers do the same."""
@@ -50,15 +66,35 @@ class WorkerMeasure(NamedTuple):
     class_seconds: Floats
     """Of CLASSES in a step, the mean."""
     step_seconds: Floats
-    """(S,)."""
-    useful_seconds: Floats
-    """(S,): batch, gradient and update."""
+    """(S,), by a clock of its own."""
+    useful: Floats
+    """(S,): the useful seconds of each step."""
     calls: Floats
     """(R,): in a step, the mean."""
     region_seconds: Floats
     """(5, R): STATISTICS of the regions."""
     exchange_seconds: Floats
     """(3, E): of parts of the gradient that are exchanged by themselves, means of EXCHANGED."""
+
+
+class WorkersMeasured(NamedTuple):
+    """What all workers measured."""
+
+    own: WorkerMeasure
+    """Of the worker itself."""
+    figures: list[Figures]
+    class_seconds: list[Floats]
+    step_seconds: list[Floats]
+    like_own: list[int]
+    """Ranks with equal regions and as many images, itself included."""
+    regions: Floats
+    """(5, R): means over those."""
+    exchanges: Floats
+    """(3, E): means over all."""
+    by_rank: list[Floats] | None
+    """(R,) means of each rank like this one, None elsewhere; or None with many workers."""
+    last_shares: list[float] | None
+    """Of the compared steps, those in which a rank was the last."""
 
 
 def statistics_of(seconds: npt.ArrayLike) -> Floats:
@@ -68,25 +104,59 @@ def statistics_of(seconds: npt.ArrayLike) -> Floats:
     return np.array([values.mean(axis=0), median, low, high, values.max(axis=0)])
 
 
-def gathered(team: Team, own: WorkerMeasure) -> list[WorkerMeasure]:
-    """The measures of all workers by rank (collective).
+def lacking(team: Team, steps: int) -> list[int]:
+    """The ranks whose window has no step (collective)."""
+    return [rank for rank, (own,) in enumerate(of_all_workers(team, [steps])) if not own]
 
-    All have windows of equal length. Where the number of regions differs, as with unequal backends,
-    the missing ones are NaN.
+
+def gathered(team: Team, own: WorkerMeasure, *, in_step: bool) -> WorkersMeasured:
+    """What all workers measured (collective); the windows of all have a step at least.
+
+    Where workers are `in_step`, it is compared who was the last. With more than MOST_RANKS only
+    sums and a few values of each are exchanged.
     """
-    regions = int(of_all_workers(team, [own.calls.size]).max())
-    missing = regions - own.calls.size
-    padded = own._replace(
-        calls=np.pad(own.calls, (0, missing), constant_values=np.nan),
-        region_seconds=np.pad(own.region_seconds, ((0, 0), (0, missing)), constant_values=np.nan),
+    few = [*own.figures, *own.class_seconds, *statistics_of(own.step_seconds)]
+    rows = of_all_workers(team, few)
+    ends = np.cumsum([len(own.figures), own.class_seconds.size])
+    parted = [np.split(row, ends) for row in rows]
+    figures = [Figures(*each.tolist()) for each, _, _ in parted]
+    like_own = [
+        rank for rank, each in enumerate(figures) if each.regions_key == own.figures.regions_key
+    ]
+    # All take part in all sums; of those with other regions than rank 0's there are zeros.
+    key, size, parts = of_all_workers(
+        team, [own.figures.regions_key, own.calls.size, own.exchange_seconds.shape[1]]
+    )[0]
+    is_like = own.figures.regions_key == key
+    mine = own.region_seconds if is_like else np.zeros((len(STATISTICS), int(size)))
+    regions, by_rank = own.region_seconds, None
+    if size:
+        summed = team.all_sum(mine.ravel()).reshape(mine.shape)
+        regions = summed / len(like_own) if is_like else regions
+    if team.workers <= MOST_RANKS:
+        by_rank = [*of_all_workers(team, mine[0].tolist())] if size else [mine[0]] * team.workers
+    exchanges = own.exchange_seconds
+    if parts:
+        exchanges = team.all_sum(exchanges.ravel()).reshape(exchanges.shape) / team.workers
+    return WorkersMeasured(
+        own,
+        figures,
+        [classes for _, classes, _ in parted],
+        [steps for _, _, steps in parted],
+        like_own,
+        regions,
+        exchanges,
+        by_rank,
+        _last_shares(team, own.useful) if in_step else None,
     )
-    found = of_all_workers(team, np.concatenate([np.ravel(each) for each in padded]).tolist())
-    return [_parted(row, padded) for row in found]
 
 
-def _parted(row: Floats, like: WorkerMeasure) -> WorkerMeasure:
-    figures, *arrays = (np.asarray(each, np.float64) for each in like)
-    ends = np.cumsum([figures.size, *(each.size for each in arrays)])
-    first, *rest = np.split(row, ends[:-1])
-    found = (part.reshape(each.shape) for part, each in zip(rest, arrays, strict=True))
-    return WorkerMeasure(Figures(*first.tolist()), *found)
+def _last_shares(team: Team, useful: Floats) -> list[float] | None:
+    if not 1 < team.workers <= MOST_RANKS:
+        return None
+    compared = np.zeros(_COMPARED_STEPS)
+    count = min(len(useful), _COMPARED_STEPS)
+    compared[:count] = useful[:count]
+    found = of_all_workers(team, compared.tolist())[:, :count]
+    last = found.argmax(axis=0)
+    return [float((last == rank).mean()) for rank in range(team.workers)]

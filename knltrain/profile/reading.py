@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,3 +33,15 @@ def read_profile(run_folder: Path) -> dict[str, Any]:
             "it by the release that wrote it"
         )
     return document
+
+
+@contextmanager
+def whole(run_folder: Path) -> Iterator[None]:
+    """What is read of a profile within the block is there; RunFolderError for a damaged one."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+        raise RunFolderError(
+            f"{run_folder / PROFILE}: damaged ({type(error).__name__}: {error}); profile the run "
+            "anew"
+        ) from error

@@ -39,6 +39,6 @@ def as_csv(document: Mapping[str, Any]) -> str:
 
 def _rows(document: Mapping[str, Any]) -> Iterator[list[object]]:
     for stage in document["stages"]:
-        for rank, mean in enumerate(stage["by_rank"]):
+        for rank, mean in enumerate(stage["by_rank"] or [None]):
             facts = (stage[name] for name in _OF_STAGE)
             yield [rank, *facts, mean, *stage["seconds"].values()]

@@ -46,13 +46,17 @@ def common(some: Sequence[Span], others: Sequence[Span]) -> float:
 def without(some: Sequence[Span], others: Sequence[Span]) -> list[Span]:
     """The time of one union outside another."""
     found: list[Span] = []
+    first = 0
     for begin, end in some:
-        for other_begin, other_end in others:
-            if other_end <= begin or end <= other_begin:
-                continue
+        while first < len(others) and others[first][1] <= begin:
+            first += 1
+        place = first
+        while place < len(others) and others[place][0] < end:
+            other_begin, other_end = others[place]
             if begin < other_begin:
                 found.append((begin, other_begin))
             begin = max(begin, other_end)
+            place += 1
         if begin < end:
             found.append((begin, end))
     return found

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from affinity.cli.layout import table
+from knltrain.profile.kinds import by_kind
 from knltrain.profile.measured import EXCHANGED
 
 _HEAD: Final = (
@@ -14,7 +15,7 @@ _HEAD: Final = (
 )  # fmt: skip
 _LEFT: Final = 4
 
-_SUMMED: Final = ("forward", "backward_data", "backward_weights", "backward")
+_MOST_WORKERS: Final = 16
 
 
 def told(document: Mapping[str, Any], most: int | None = None) -> str:
@@ -31,7 +32,7 @@ def _parts(document: Mapping[str, Any], most: int | None) -> Iterator[str]:
         rows = [_stage_row(each, step) for each in shown]
         rows += _rest_rows(stages, shown, step)
         yield table(_HEAD, rows, right=[*range(_LEFT, 10), 11])
-        yield _by_kind(stages, step)
+        yield _by_kind(document)
     rows = [
         (each["name"], f"{1e3 * each['seconds']:.3f}", f"{100 * each['seconds'] / step:.1f}")
         for each in document["parts"]
@@ -71,7 +72,8 @@ def _longest(stages: Sequence[Mapping[str, Any]], most: int | None) -> Sequence[
 
 def _stage_row(stage: Mapping[str, Any], step: float) -> tuple[str, ...]:
     seconds, by_rank = stage["seconds"]["mean"], stage["by_rank"]
-    spread = (max(by_rank) - min(by_rank)) / seconds if len(by_rank) > 1 else None
+    known = [each for each in by_rank or () if each is not None]
+    spread = (max(known) - min(known)) / seconds if len(known) > 1 else None
     return (
         stage["name"],
         stage["direction"].replace("_", "-"),
@@ -100,24 +102,18 @@ def _rest_rows(
     return [(*row, *[""] * (len(_HEAD) - len(row)))]
 
 
-def _by_kind(stages: Sequence[Mapping[str, Any]], step: float) -> str:
-    kinds = list(dict.fromkeys(each["class"] for each in stages))
-    rows = []
-    for kind in kinds:
-        own = [each for each in stages if each["class"] == kind]
-        seconds = sum(each["seconds"]["mean"] for each in own)
-        flops = sum(each["flops"] for each in own)
-        moved = sum(each["compulsory_bytes"] for each in own)
-        rows.append(
-            (
-                kind,
-                f"{1e3 * seconds:.3f}",
-                f"{100 * seconds / step:.1f}",
-                _number(flops / seconds if flops else None, 1e9),
-                _number(moved / seconds if moved else None, 1e9),
-                _number(flops / moved if moved else None, 1),
-            )
+def _by_kind(document: Mapping[str, Any]) -> str:
+    rows = [
+        (
+            row["operation"],
+            f"{1e3 * row['seconds']:.3f}",
+            f"{100 * row['share']:.1f}",
+            _number(row["gflops"], 1),
+            _number(row["gbytes_per_second"], 1),
+            _number(row["arithmetic_intensity"], 1),
         )
+        for row in by_kind(document)
+    ]
     return table(("operation", "ms", "%", "GFLOP/s", "GB/s", "FLOP/B"), rows, right=range(1, 6))
 
 
@@ -145,6 +141,11 @@ def _workers(document: Mapping[str, Any]) -> str:
     ranks = document["ranks"]
     if len(ranks) == 1:
         return ""
+    shown = ranks
+    if len(ranks) > _MOST_WORKERS:
+        ordered = sorted(ranks, key=lambda each: each["useful_seconds"])
+        half = _MOST_WORKERS // 2
+        shown = sorted((*ordered[:half], *ordered[-half:]), key=lambda each: each["rank"])
     rows = [
         (
             str(each["rank"]),
@@ -152,25 +153,31 @@ def _workers(document: Mapping[str, Any]) -> str:
             f"{1e3 * each['useful_seconds']:.3f}",
             f"{1e3 * each['classes']['waiting']:.3f}",
             f"{1e3 * each['classes']['moving']:.3f}",
-            f"{100 * each['noise_cv']:.1f}",
-            f"{100 * each['last_share']:.0f}",
+            _number(each["noise_cv"], 0.01),
+            _number(each["last_share"], 0.01),
         )
-        for each in ranks
+        for each in shown
     ]
     heads = ("worker", "step ms", "computes ms", "waits ms", "moves ms", "noise %", "last %")
+    left_out = len(ranks) - len(shown)
+    said = [f"{left_out} workers between the fastest and the slowest are left out"] * (left_out > 0)
+    return "\n".join([table(heads, rows, right=range(7)), *said, *_exchanging(document)])
+
+
+def _exchanging(document: Mapping[str, Any]) -> Iterator[str]:
     found = document["communication"]
+    pop = {name: 100 * (share or 0.0) for name, share in document["efficiency"].items()}
     share = found["hidden_share"]
     hidden = "nothing is exchanged" if share is None else f"{100 * share:.0f} % hidden"
-    said = (
+    yield (
         f"an exchange goes on for {1e3 * found['union_seconds']:.3f} ms of a step: {hidden}, "
         f"{1e3 * found['exposed_seconds']:.3f} ms exposed"
     )
-    pop = document["efficiency"]
-    said += (
-        f"\nload balance {100 * pop['load_balance']:.1f} % x communication efficiency "
-        f"{100 * pop['communication']:.1f} % = parallel efficiency {100 * pop['parallel']:.1f} %"
-    )
-    return table(heads, rows, right=range(7)) + "\n" + said
+    if pop["parallel"]:
+        yield (
+            f"load balance {pop['load_balance']:.1f} % x communication efficiency "
+            f"{pop['communication']:.1f} % = parallel efficiency {pop['parallel']:.1f} %"
+        )
 
 
 def _checks(document: Mapping[str, Any]) -> str:

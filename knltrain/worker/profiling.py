@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -17,8 +19,10 @@ from knltrain.profile.measured import (
     CLASSES,
     EXCHANGED,
     Figures,
+    Floats,
     WorkerMeasure,
     gathered,
+    lacking,
     statistics_of,
 )
 from knltrain.profile.spans import Span, common, total, union, without
@@ -26,168 +30,215 @@ from knltrain.profile.window import WARM_UP_STEPS
 from knltrain.timeline import Parts, Timeline, mark_seconds
 from knltrain.worker.observer import Observer, RunResult
 from knltrain.worker.run_files import write_if_possible
+from knltrain.worker.termination import MEETING_SECONDS
 from knltrain.worker.view import WorkerView
-from vectorized_ops.machine_bounds import MachineBounds
+from vectorized_ops.machine_bounds import Bounds, MachineBounds
 
 _MARKS: Final = 1 << 17
 _ISSUED_MARKS: Final = 1 << 12
-_COMPUTING, _EXCHANGING = ("batch", "gradient", "update"), ("exchange", "beside")
+_BOUND_SECONDS: Final = 0.1
+_LISTENED: Final = ("batch", "gradient", "update", "exchange", "beside")
 _READY: Final = "ready"
+
+
+@dataclass(frozen=True, slots=True)
+class ProfiledRun:
+    """What a profile needs to know of a run and of a worker.
+
+    - `facts` begin the document; a step takes `batches` batches of `images` images
+    - `training_flops` are a worker's products in a step by definition
+    - `update_cost` are operations and bytes of the optimizer's step
+    - `described` tells what lies in a part of the gradient
+    """
+
+    facts: Mapping[str, Any]
+    images: int
+    batches: int
+    threads: int
+    workers_on_node: int
+    training_flops: int
+    update_cost: tuple[int, int]
+    described: Callable[[slice], ExchangedPart]
 
 
 @final
 class ProfileObserver(Observer):
-    """Profiles `steps` steps after the first ones; rank 0 writes `profile.json` at the end.
+    """Profiles `steps` steps after the first ones; rank 0 writes `profile.json` at the end."""
 
-    `facts` begin the document, `described` tells what lies in a part
-    of the gradient. `training_flops` are the operations of a worker's step by
-    definition, `update_cost` operations and bytes of the optimizer's.
-    """
-
-    def __init__(
-        self,
-        run_folder: Path,
-        steps: int,
-        threads: int,
-        facts: Mapping[str, Any],
-        training_flops: int,
-        update_cost: tuple[int, int],
-        described: Callable[[slice], ExchangedPart],
-    ) -> None:
+    def __init__(self, run_folder: Path, steps: int, run: ProfiledRun) -> None:
         self._path = run_folder / PROFILE
-        self._steps, self._threads, self._facts = steps, threads, facts
-        self._costs, self._described = (training_flops, update_cost), described
-        self._timeline = Timeline(_MARKS)
+        self._steps, self._run = steps, run
         self._window: _Window | None = None
-        self._measure: WorkerMeasure | None = None
+        self._is_open = False
         self._done = 0
+
+    def started(self, worker: WorkerView) -> None:
+        """Make all that the window needs."""
+        self._window = _Window(worker, self._steps, self._run.images)
 
     def step_done(self, worker: WorkerView, step: int, loss: float, learning_rate: float) -> None:  # noqa: ARG002
         """Count the step; begin and end the window."""
+        assert self._window is not None
         self._done += 1
-        if self._done == WARM_UP_STEPS:
-            self._window = _Window(worker, self._timeline, step, self._steps)
-        elif self._window is not None:
+        if self._is_open:
             self._window.step_done(worker)
-            if self._done == WARM_UP_STEPS + self._steps:
-                self._measure = self._window.end(worker)
-                self._window = None
+        if self._done == WARM_UP_STEPS:
+            self._is_open = True
+            self._window.open(worker, step)
+        elif self._is_open and self._done == WARM_UP_STEPS + self._steps:
+            self._is_open = False
+            self._window.close(worker)
 
     def finished(self, worker: WorkerView, result: RunResult) -> None:  # noqa: ARG002
         """Measure the machine, with all workers at once, and write the document (collective)."""
-        if self._measure is None:
+        window, team = self._window, worker.team
+        assert window is not None
+        if self._is_open:
+            window.close(worker)
+        if without_step := lacking(team, window.steps):
+            if team.rank == 0:
+                ranks = ", ".join(map(str, without_step))
+                worker.unwritten(
+                    PROFILE,
+                    f"it is missing: of {self._done} steps the first {WARM_UP_STEPS} are left out, "
+                    f"and none was left to worker {ranks}; take more steps",
+                )
             return
-        bounds = MachineBounds(self._threads)
-        worker.team.barrier()
-        found = bounds.measure()
-        figures = self._measure.figures._replace(
-            flops_per_second=found.flops_per_second,
-            bytes_per_second=found.bytes_per_second,
-            mark_seconds=mark_seconds(),
-            threads=self._threads,
-        )
-        measures = gathered(worker.team, self._measure._replace(figures=figures))
-        if worker.team.rank == 0:
-            exchanged = [self._described(part) for part in worker.strategy.exchanged_parts]
+        measure = window.measured(self._bounds(worker), self._run.threads)
+        in_step = not worker.strategy.method.comes_at_any_time
+        found = gathered(team, measure, in_step=in_step)
+        if team.rank == 0:
             document = profile_document(
-                self._facts, worker.backend.regions, exchanged, measures, *self._costs
+                self._run.facts,
+                [each.times(self._run.batches) for each in window.regions],
+                [self._run.described(part) for part in worker.strategy.exchanged_parts],
+                found,
+                self._run.training_flops,
+                self._run.update_cost,
             )
             write_if_possible(worker, self._path, document)
+
+    def _bounds(self, worker: WorkerView) -> Bounds:
+        """Of this worker's threads while all others do the same."""
+        machine, rates = MachineBounds(self._run.threads, self._run.workers_on_node), []
+        for measure in (machine.flops_per_second, machine.bytes_per_second):
+            worker.team.barrier(MEETING_SECONDS)
+            rates.append(measure(_BOUND_SECONDS))
+        return Bounds(*rates)
 
 
 @final
 class _Window:
     """The steps that are measured, and what listens to them meanwhile."""
 
-    def __init__(self, worker: WorkerView, timeline: Timeline, step: int, steps: int) -> None:
-        self._timeline, self._first = timeline, step
-        self._regions = worker.backend.regions
-        count = len(self._regions)
-        self._region_seconds = np.zeros((steps, count))
-        self._calls = np.zeros(count)
+    def __init__(self, worker: WorkerView, steps: int, images: int) -> None:
+        self.regions, self.steps = worker.backend.regions, 0
+        count = len(self.regions)
+        self._key = _key_of(self.regions, images)
+        self._timeline, self._issued = Timeline(_MARKS), Timeline(_ISSUED_MARKS)
+        self._region_seconds, self._calls = np.zeros((steps, count)), np.zeros(count)
         self._step_seconds, self._useful = np.zeros(steps), np.zeros(steps)
-        self._row = self._marks = self._dropped = 0
-        self._spans: dict[str, list[Span]] = {name: [] for name in (*_COMPUTING, *_EXCHANGING)}
+        self._exchanged = np.zeros((len(EXCHANGED), len(worker.strategy.exchanged_parts)))
+        self._marks = self._dropped = self._exchanges = self._first = 0
+        self._spans: dict[str, list[Span]] = {name: [] for name in _LISTENED}
         self._in_between: list[Span] = []
         self._ready = [
             number
-            for number, region in enumerate(self._regions)
+            for number, region in enumerate(self.regions)
             if region.direction == _READY and worker.strategy.hears_of_parts
         ]
+        self._own_seconds = self._all_own = 0.0
+        self._wall = self._computed = self._training = 0.0
+        self._before = self._classes = np.zeros(len(CLASSES))
+
+    def open(self, worker: WorkerView, step: int) -> None:
+        """Begin with the next step; `step` are done."""
+        self._first = step
         for name, spans in self._spans.items():
             getattr(worker.clocks, name).watch = _note_in(spans)
-        self._issued = Timeline(_ISSUED_MARKS)
-        self._exchanged = np.zeros((len(EXCHANGED), len(worker.strategy.exchanged_parts)))
+        worker.backend.observe(self._timeline)
         worker.strategy.observe(self._issued)
-        timeline.take()
-        worker.backend.observe(timeline)
-        self._before = worker.clocks.costs()
-        self._training, self._computing = _seconds(worker)
+        self._before, self._training = _classes(worker), worker.clocks.train_seconds
+        self._wall, self._computed = _wall(worker), _computed(worker)
 
     def step_done(self, worker: WorkerView) -> None:
-        """Fold the marks of a step."""
-        training, computing = _seconds(worker)
-        self._step_seconds[self._row] = training - self._training
-        self._useful[self._row] = computing - self._computing
-        self._training, self._computing = training, computing
-        parts = self._timeline.take()
-        if self._regions:
-            nanoseconds = parts.ends - parts.begins
-            count = len(self._regions)
-            self._region_seconds[self._row] = 1e-9 * np.bincount(
-                parts.numbers, nanoseconds, minlength=count
-            )
-            self._calls += np.bincount(parts.numbers, minlength=count)
-            self._marks += len(parts.numbers)
-            self._dropped += parts.dropped
-            self._in_between += self._ready_spans(parts)
-        self._fold_exchanges()
-        self._row += 1
+        """Sum up the marks of a step. What this takes is not the next step's."""
+        wall, computed, row = _wall(worker), _computed(worker), self.steps
+        self._step_seconds[row] = wall - self._wall - self._own_seconds
+        parts, count = self._timeline.take(), len(self.regions)
+        in_between = self._ready_spans(parts)
+        nanoseconds = parts.ends - parts.begins
+        self._region_seconds[row] = 1e-9 * np.bincount(parts.numbers, nanoseconds, count)[:count]
+        self._calls += np.bincount(parts.numbers, minlength=count)[:count]
+        self._marks += len(parts.numbers)
+        self._dropped += parts.dropped
+        self._in_between += in_between
+        self._useful[row] = computed - self._computed - total(in_between)
+        self._add_exchanges()
+        self.steps += 1
+        self._wall, self._computed = wall, computed
+        self._own_seconds = _wall(worker) - wall
+        self._all_own += self._own_seconds
 
-    def end(self, worker: WorkerView) -> WorkerMeasure:
-        """Stop listening, and sum up."""
+    def close(self, worker: WorkerView) -> None:
+        """Stop listening."""
         worker.backend.observe(UNOBSERVED)
         worker.strategy.observe(UNOBSERVED)
         for name in self._spans:
             getattr(worker.clocks, name).watch = None
-        steps, costs = self._row, worker.clocks.costs()
-        exchanging = union(
-            [*self._in_between, *(each for name in _EXCHANGING for each in self._spans[name])]
-        )
+        self._classes = _classes(worker) - self._before
+        self._training = worker.clocks.train_seconds - self._training
+
+    def measured(self, bounds: Bounds, threads: int) -> WorkerMeasure:
+        """What was measured, in `steps` steps."""
+        steps, useful = self.steps, self._useful[: self.steps]
+        exchanging = union([*self._in_between, *self._spans["exchange"], *self._spans["beside"]])
         computing = without(
-            union(each for name in _COMPUTING for each in self._spans[name]),
+            union(each for name in ("batch", "gradient", "update") for each in self._spans[name]),
             union(self._in_between),
         )
+        # What is summed up after a step counts as the next one's rest; the last one's is not there.
+        own = (self._all_own - self._own_seconds) / steps
+        classes = self._classes / steps
+        classes[CLASSES.index("rest")] -= own
+        median = float(np.median(useful))
+        far = median + 5 * float(np.median(np.abs(useful - median)))
         figures = Figures(
-            regions_key=_key_of(self._regions),
+            steps=steps,
             first_step=self._first,
+            regions_key=self._key,
+            training_seconds=self._training / steps - own,
+            useful_seconds=float(useful.mean()),
+            useful_deviation=float(useful.std()),
+            late_steps=float((useful > far).sum()),
             union_seconds=total(exchanging) / steps,
             hidden_seconds=common(exchanging, computing) / steps,
             marks=self._marks / steps,
-            mark_seconds=0.0,
+            mark_seconds=mark_seconds(),
+            fold_seconds=self._all_own / steps,
             dropped=self._dropped,
-            flops_per_second=0.0,
-            bytes_per_second=0.0,
-            threads=0,
+            flops_per_second=bounds.flops_per_second,
+            bytes_per_second=bounds.bytes_per_second,
+            threads=threads,
         )
-        classes = np.array([(costs[name] - self._before[name]) / steps for name in CLASSES])
         return WorkerMeasure(
             figures,
             classes,
-            self._step_seconds,
-            self._useful,
+            self._step_seconds[:steps],
+            useful,
             self._calls / steps,
-            statistics_of(self._region_seconds),
-            self._exchanged / steps,
+            statistics_of(self._region_seconds[:steps]),
+            self._exchanged / max(self._exchanges, 1),
         )
 
-    def _fold_exchanges(self) -> None:
+    def _add_exchanges(self) -> None:
         """The worker waits for the parts in their order, from the end of the gradient on."""
         issued, beside = self._issued.take(), self._spans["beside"]
         count = self._exchanged.shape[1]
         moved = beside[len(beside) - count :] if count else []
-        if len(issued.numbers) != count or len(moved) != count:
+        if not count or len(issued.numbers) != count or len(moved) != count:
             return
+        self._exchanges += 1
         came = self._spans["gradient"][-1][1]
         for number, ready, (begin, end) in zip(issued.numbers, issued.ends, moved, strict=True):
             self._exchanged[:, number] += end - begin, end - 1e-9 * ready, max(0.0, end - came)
@@ -203,13 +254,23 @@ def _note_in(spans: list[Span]) -> Callable[[float, float], None]:
     return lambda begin, end: spans.append((begin, end))
 
 
-def _seconds(worker: WorkerView) -> tuple[float, float]:
-    """Of training, and of computing, until now."""
+def _wall(worker: WorkerView) -> float:
+    """A clock that stands still while there is no training."""
     clocks = worker.clocks
-    return clocks.train_seconds, sum(getattr(clocks, name).seconds for name in _COMPUTING)
+    besides = clocks.meeting.seconds + clocks.evaluation.seconds + clocks.checkpoint.seconds
+    return time.perf_counter() - besides
 
 
-def _key_of(regions: Sequence[Region]) -> float:
-    """Equal for equal names and directions."""
-    told = repr([(each.name, each.direction) for each in regions])
+def _computed(worker: WorkerView) -> float:
+    return worker.clocks.gradient.seconds + worker.clocks.update.seconds
+
+
+def _classes(worker: WorkerView) -> Floats:
+    costs = worker.clocks.costs()
+    return np.array([costs[name] for name in CLASSES])
+
+
+def _key_of(regions: Sequence[Region], images: int) -> float:
+    """Equal for equal names and directions, and as many images."""
+    told = repr((images, [(each.name, each.direction) for each in regions]))
     return float(int.from_bytes(hashlib.sha256(told.encode()).digest()[:6], "big"))

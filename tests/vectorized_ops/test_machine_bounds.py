@@ -6,9 +6,8 @@ from vectorized_ops.machine_bounds import MachineBounds
 
 
 def test_rates_are_measured_by_so_many_threads_and_the_number_is_put_back() -> None:
-    before = torch.get_num_threads()
-    used = []
-    bounds = MachineBounds(1)
+    before, used = torch.get_num_threads(), []
+    bounds = MachineBounds(1, processes=64)
     multiply = bounds._product
     bounds._product = lambda: (used.append(torch.get_num_threads()), multiply())  # type: ignore[method-assign]
     found = bounds.measure()
@@ -16,3 +15,9 @@ def test_rates_are_measured_by_so_many_threads_and_the_number_is_put_back() -> N
     assert torch.get_num_threads() == before
     assert 1e8 < found.flops_per_second < 1e15
     assert 1e7 < found.bytes_per_second < 1e14
+
+
+def test_processes_that_measure_at_once_take_less_memory_each() -> None:
+    several = MachineBounds(1, processes=8)
+    assert several._source.numel() == 1 << 22
+    assert several._left.shape == (1024, 1024)

@@ -64,9 +64,9 @@ class MarkedLayers:
         return [found[output.layer] for output in outputs]
 
     def lost(self) -> None:
-        """Mark the end of the loss; the way back begins."""
+        """Mark the end of the loss; the way back begins with it."""
         self.marks.mark(_LOSS)
-        self._running = _BEFORE
+        self._running = _LOSS
 
     def ended(self) -> None:
         """Mark the end of the last layer on the way back."""

@@ -12,7 +12,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,8 @@ from knltrain.bench.exchange.cores import groups_of
 from knltrain.bench.nodes.hosts import Hosts, hosts
 from knltrain.bench.nodes.ours import carried_out, way_file
 from knltrain.bench.step.peer_process import PeerError
-from knltrain.errors import ConfigError
+from knltrain.errors import ConfigError, RunFolderError
+from knltrain.files.durable import reason_of, write_whole
 from knltrain.launch.signals import signals_raise
 from knltrain.launch.temporary_folder import temporary_folder
 from knltrain.network.zoo.networks import network_named
@@ -85,12 +86,11 @@ def run_cnn_benchmark(
                 f"of {cores} cores"
             )
     with signals_raise():
-        found = list(_profiles(networks, grounds, batch, steps, tell))
-    for network, ground, profile in found if profiles is not None else ():
-        assert profiles is not None
-        file = profiles / f"{network}-{ground.name.replace(' ', '-')}.json"
-        file.write_text(json.dumps(profile) + "\n", encoding="utf-8")
-    told = [(network, ground.name, profile) for network, ground, profile in found]
+        told = []
+        for network, ground, profile in _profiles(networks, grounds, batch, steps, tell):
+            told.append((network, ground.name, profile))
+            if profiles is not None:
+                _keep(profiles / f"{network}-{ground.name.replace(' ', '-')}.json", profile)
     return {
         "machine": {"model": read_topology().model},
         "batch_per_worker": batch,
@@ -100,6 +100,13 @@ def run_cnn_benchmark(
         "rows": [step_row(*each) for each in told],
         "kinds": [row for each in told for row in kind_rows(*each)],
     }
+
+
+def _keep(file: Path, profile: Mapping[str, Any]) -> None:
+    try:
+        write_whole(file, json.dumps(profile) + "\n")
+    except OSError as error:
+        raise RunFolderError(f"{file}: cannot be written ({reason_of(error)})") from error
 
 
 def _profiles(

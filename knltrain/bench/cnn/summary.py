@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-_EXCHANGE: Final = ("waiting", "moving", "center_update")
+from knltrain.profile.kinds import by_kind
+
+_EXPOSED: Final = ("waiting", "moving", "center_update")
 
 
 def step_row(network: str, ground: str, profile: Mapping[str, Any]) -> dict[str, Any]:
     """The parts of a step in seconds, its speed, and its intensities.
 
     `arithmetic_intensity` is of operations and compulsory bytes by definition;
-    `communication_intensity` of operations and bytes that a node sends, None where nothing is sent.
+    `communication_intensity` of operations of a node's workers and bytes that it sends, None where
+    nothing is sent. `exposed_seconds` are of the exchange: what is hidden is not in them.
     """
     stages, parts = profile["stages"], {each["name"]: each["seconds"] for each in profile["parts"]}
     step, workers = profile["step_seconds"]["mean"], len(profile["ranks"])
@@ -20,6 +23,7 @@ def step_row(network: str, ground: str, profile: Mapping[str, Any]) -> dict[str,
     flops = sum(each["flops"] for each in stages)
     moved = sum(each["compulsory_bytes"] for each in stages)
     sent = profile.get("exchange_bytes")
+    of_node = flops * profile["workers_per_node"] * profile["communication_period"]
     machine = profile["machine"][0]
     return {
         "network": network,
@@ -29,10 +33,10 @@ def step_row(network: str, ground: str, profile: Mapping[str, Any]) -> dict[str,
         "forward_seconds": _seconds(profile, "forward"),
         "backward_seconds": _seconds(profile, "backward"),
         "update_seconds": parts["update"],
-        "exchange_seconds": sum(parts[name] for name in _EXCHANGE) if workers > 1 else None,
+        "exposed_seconds": sum(parts[name] for name in _EXPOSED) if workers > 1 else None,
         "hidden_share": profile["communication"]["hidden_share"],
         "arithmetic_intensity": flops / moved if moved else None,
-        "communication_intensity": flops / sent if sent else None,
+        "communication_intensity": of_node / sent if sent else None,
         "sgemm_gflops": machine["sgemm_flops_per_second"] / 1e9,
         "copy_gbytes_per_second": machine["copy_bytes_per_second"] / 1e9,
         "failed_checks": [each["name"] for each in profile["checks"] if not each["passed"]],
@@ -40,30 +44,8 @@ def step_row(network: str, ground: str, profile: Mapping[str, Any]) -> dict[str,
 
 
 def kind_rows(network: str, ground: str, profile: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """All stages of a kind together; `efficiency` is the least time of all by the actual one."""
-    found = []
-    for kind in dict.fromkeys(each["class"] for each in profile["stages"]):
-        own = [each for each in profile["stages"] if each["class"] == kind]
-        seconds = sum(each["seconds"]["mean"] for each in own)
-        if not seconds:
-            continue
-        flops = sum(each["flops"] for each in own)
-        moved = sum(each["compulsory_bytes"] for each in own)
-        least = sum(each["bound_seconds"] or 0.0 for each in own)
-        found.append(
-            {
-                "network": network,
-                "ground": ground,
-                "operation": kind,
-                "seconds": seconds,
-                "share": seconds / profile["step_seconds"]["mean"],
-                "gflops": flops / seconds / 1e9 if flops else None,
-                "gbytes_per_second": moved / seconds / 1e9 if moved else None,
-                "arithmetic_intensity": flops / moved if moved else None,
-                "efficiency": least / seconds if least else None,
-            }
-        )
-    return found
+    """A row for each kind, see `knltrain.profile.kinds`."""
+    return [{"network": network, "ground": ground, **row} for row in by_kind(profile)]
 
 
 def _seconds(profile: Mapping[str, Any], direction: str) -> float:

@@ -50,7 +50,7 @@ def format_table(report: Mapping[str, Any]) -> str:
     return "\n\n".join((*told, *(["\n".join(failed)] if failed else [])))
 
 
-_PARTS = ("forward", "backward", "update", "exchange")
+_PARTS = ("forward", "backward", "update", "exposed")
 _STEP = (
     *("network", "on", "step ms", "images/s", *(f"{part} ms" for part in _PARTS)),
     *("hidden %", "FLOP/B", "FLOP/sent B"),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from knltrain.backends.region import kind_of
+from knltrain.backends.region import Region, kind_of
 from vectorized_ops.shapes import ConvolutionShape, DenseShape, OperationShape
 
 
@@ -17,3 +17,10 @@ from vectorized_ops.shapes import ConvolutionShape, DenseShape, OperationShape
 )
 def test_a_kind_is_what_the_field_calls_it(shape: OperationShape, expected: str) -> None:
     assert kind_of(shape) == expected
+
+
+def test_several_batches_cost_so_many_times_as_much() -> None:
+    one = Region("conv", "forward", "convolution 3x3", (), None, (), 4, 3, None, 20, 30, 40)
+    assert one.times(2) == Region(
+        "conv", "forward", "convolution 3x3", (), None, (), 8, 6, None, 40, 60, 80
+    )

@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 
 from knltrain.config import RunConfig
-from knltrain.errors import RunFolderError
+from knltrain.errors import ConfigError, RunFolderError
 
 Invoke = Callable[..., Result]
 
@@ -35,6 +35,7 @@ PROFILE = {
         "records_per_step": 5, "record_seconds": 1e-7, "share": 1e-4, "aa_noise_share": 0.01,
     },
     "exchanges": [],
+    "communication": {}, "efficiency": {},
     "machine": [{"sgemm_flops_per_second": 1e9, "copy_bytes_per_second": 1e8}],
     "ranks": [{}],
     "stages": [STAGE],
@@ -82,6 +83,46 @@ def test_another_run_is_set_beside(invoke: Invoke, profiled: Path, tmp_path: Pat
     assert "other ms" in invoke("profile", str(profiled), "--compare", str(profiled)).output
     ended = invoke("profile", str(profiled), "--compare", str(tmp_path))
     assert isinstance(ended.exception, RunFolderError)
+
+
+@pytest.mark.parametrize("lost", ["stages", "step_seconds", "machine", "checks"])
+def test_a_damaged_profile_is_named(invoke: Invoke, profiled: Path, lost: str) -> None:
+    for broken in ({}, {lost: None}):
+        kept = {name: value for name, value in PROFILE.items() if name != lost}
+        (profiled / "profile.json").write_text(json.dumps({**kept, **broken}))
+        ended = invoke("profile", str(profiled))
+        assert isinstance(ended.exception, RunFolderError), ended.exception
+        assert "damaged" in str(ended.exception)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--set", "train.profile_steps=0"), "--set train.profile_steps: expected --steps"),
+        (("--set", "train.epochs=3"), "--set train.epochs: expected --steps"),
+        (("--json", "--compare", "."), "--compare shows tables: leave --json out"),
+        (("--steps", "0"), "0 is not in the range"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    invoke: Invoke, config_file: Path, options: tuple[str, ...], message: str
+) -> None:
+    ended = invoke("profile", str(config_file), *options)
+    assert ended.exit_code == 2
+    assert message in ended.output
+
+
+def test_a_run_that_is_there_is_not_trained_again(invoke: Invoke, profiled: Path) -> None:
+    ended = invoke("profile", str(profiled), "--set", "workers=2")
+    assert "--set is for a CONFIG, not for the folder of a run" in ended.output
+
+
+def test_a_profile_of_another_network_is_refused_before_anything_is_trained(
+    invoke: Invoke, config_file: Path, profiled: Path
+) -> None:
+    ended = invoke("profile", str(config_file), "--compare", str(profiled))
+    assert isinstance(ended.exception, ConfigError)
+    assert "--compare: a profile of small, and " in str(ended.exception)
 
 
 def test_a_run_without_a_profile_is_named(invoke: Invoke, tmp_path: Path) -> None:

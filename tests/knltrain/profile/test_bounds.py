@@ -28,3 +28,8 @@ def test_short_regions_far_from_their_bound_are_bound_by_latency_and_long_ones_a
     assert binding(1e-3, 0.0, BOUNDS, 5e-5) == ("latency", 1e-5)
     assert binding(1e-3, 0.0, BOUNDS, 1.5e-5) == ("compute", 1e-5)
     assert binding(100.0, 0.0, BOUNDS, 7.0) == ("compute", 1.0)
+
+
+def test_a_call_is_short_or_long_not_all_calls_of_a_step() -> None:
+    assert binding(1e-3, 0.0, BOUNDS, 5e-3, calls=1) == ("compute", 1e-5)
+    assert binding(1e-3, 0.0, BOUNDS, 5e-3, calls=8) == ("latency", 1e-5)

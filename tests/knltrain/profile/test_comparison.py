@@ -17,7 +17,7 @@ def test_stages_are_set_side_by_side_by_their_difference() -> None:
 def test_times_are_of_as_many_images() -> None:
     half = {**document(measure()), "batch_per_worker": 4}
     text = compared(document(measure(2.0)), half)
-    assert "times of the other one are for 2 times its images" in text
+    assert "stages and batches of the other one are scaled to 2 times its images" in text
     assert next(line for line in text.splitlines() if "forward" in line).endswith("1.000")
 
 

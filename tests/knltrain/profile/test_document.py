@@ -3,7 +3,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from profiles.material import document, measure
+from profiles.material import FACTS, REGIONS, all_of, document, measure
+
+from knltrain.profile.document import profile_document
 
 
 def test_stages_have_times_rates_and_bounds() -> None:
@@ -37,6 +39,16 @@ def test_stages_and_parts_add_up_to_the_step() -> None:
     assert all(check["passed"] for check in found["checks"])
 
 
+def test_the_rest_is_what_is_left_of_a_clock_of_its_own() -> None:
+    """Whatever the clocks of the run say."""
+    own = measure()
+    found = document(own._replace(step_seconds=own.step_seconds + 4e-3))
+    (rest,) = (each["seconds"] for each in found["parts"] if each["name"] == "rest")
+    assert rest == pytest.approx(4.1e-3)
+    failed = {each["name"] for each in found["checks"] if not each["passed"]}
+    assert failed == {"rest of a step", "clocks of the run against a clock of its own"}
+
+
 def test_parts_that_are_exchanged_by_themselves_have_their_times_and_intensity() -> None:
     (part,) = document(measure(), measure(3.0))["exchanges"]
     seconds = [part[f"{name}_seconds"] for name in ("moving", "issued", "exposed")]
@@ -59,12 +71,13 @@ def test_workers_are_compared() -> None:
 
 
 def test_a_failed_check_is_a_line_of_the_profile() -> None:
-    slow = measure()
-    classes = slow.class_seconds.copy()
-    classes[8] += 5e-3  # rest
-    dropped = slow.figures._replace(dropped=3.0, mark_seconds=1e-3)
-    found = document(
-        slow._replace(figures=dropped, class_seconds=classes, step_seconds=slow.step_seconds + 5e-3)
-    )
+    slow = measure(rest=5e-3)
+    figures = slow.figures._replace(dropped=3.0, mark_seconds=1e-3)
+    found = document(slow._replace(figures=figures))
     failed = {each["name"] for each in found["checks"] if not each["passed"]}
     assert failed == {"rest of a step", "cost of the records", "records dropped"}
+
+
+def test_a_worker_without_images_is_no_error() -> None:
+    found = profile_document(FACTS, REGIONS, [], all_of(measure()), 0, (0, 0))
+    assert "operations against the network's" not in {each["name"] for each in found["checks"]}

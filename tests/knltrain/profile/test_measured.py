@@ -4,11 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.testing import assert_array_equal
-from profiles.material import measure
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from profiles.material import all_of, measure
 
 from knltrain.exchange.transports.team import Team
-from knltrain.profile.measured import gathered, statistics_of
+from knltrain.profile import measured
+from knltrain.profile.measured import WorkersMeasured, gathered, lacking, statistics_of
+
+InThreads = Callable[..., list[Any]]
 
 
 def test_statistics_are_over_the_steps() -> None:
@@ -18,23 +22,48 @@ def test_statistics_are_over_the_steps() -> None:
     assert_array_equal(found[:, 1], 2 * found[:, 0])
 
 
-def test_all_workers_come_to_know_all_measures(in_threads: Callable[..., list[Any]]) -> None:
+def assert_equal(found: WorkersMeasured, expected: WorkersMeasured) -> None:
+    assert found.figures == expected.figures
+    assert found.like_own == expected.like_own
+    for name in ("class_seconds", "step_seconds", "regions", "exchanges", "by_rank"):
+        assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12)
+    assert found.last_shares == expected.last_shares
+
+
+def test_rank_0_comes_to_know_what_all_have_measured(in_threads: InThreads) -> None:
     own = [measure(1.0), measure(2.0, waiting=0.25)]
-    everywhere = in_threads(8, 2, lambda team: gathered(team, own[team.rank]))
-    for found in everywhere:
-        for some, expected in zip(found, own, strict=True):
-            for one, other in zip(some, expected, strict=True):
-                assert_array_equal(one, other)
+    found = in_threads(8, 2, lambda team: gathered(team, own[team.rank], in_step=True))
+    assert_equal(found[0], all_of(*own))
 
 
-def test_a_worker_with_fewer_regions_lacks_the_others(in_threads: Callable[..., list[Any]]) -> None:
-    def work(team: Team) -> Any:
-        own = measure()
-        if team.rank == 1:
-            own = own._replace(calls=own.calls[:1], region_seconds=own.region_seconds[:, :1])
-        return gathered(team, own)
+def test_windows_of_other_lengths_and_other_regions_hold_nobody_up(in_threads: InThreads) -> None:
+    """As with workers that end by the steps of all together, and with unlike backends."""
 
-    first, second = in_threads(8, 2, work)[0]
-    assert np.isfinite(first.region_seconds).all()
-    assert np.isfinite(second.region_seconds[:, 0]).all()
-    assert np.isnan(second.region_seconds[:, 1:]).all()
+    def work(team: Team) -> WorkersMeasured:
+        own = measure(steps=6 - 2 * team.rank)
+        if team.rank:
+            figures = own.figures._replace(regions_key=8.0)
+            none = np.zeros((5, 0))
+            own = own._replace(figures=figures, calls=np.zeros(0), region_seconds=none)
+        return gathered(team, own, in_step=False)
+
+    first = in_threads(8, 2, work)[0]
+    assert first.like_own == [0]
+    assert_allclose(first.regions, measure().region_seconds)
+    assert [each.steps for each in first.figures] == [6, 4]
+    assert first.last_shares is None
+
+
+def test_of_many_workers_only_sums_are_exchanged(
+    in_threads: InThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measured, "MOST_RANKS", 1)
+    own = [measure(1.0), measure(3.0)]
+    found = in_threads(8, 2, lambda team: gathered(team, own[team.rank], in_step=True))[0]
+    assert found.by_rank is found.last_shares is None
+    assert_allclose(found.regions, all_of(*own).regions)
+
+
+def test_workers_without_a_step_are_named(in_threads: InThreads) -> None:
+    found = in_threads(8, 3, lambda team: lacking(team, 2 * (team.rank % 2)))
+    assert found == [[0, 2]] * 3

@@ -7,7 +7,7 @@ import pytest
 from profiles.material import document
 
 from knltrain.errors import RunFolderError
-from knltrain.profile.reading import read_profile
+from knltrain.profile.reading import read_profile, whole
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
@@ -32,3 +32,14 @@ def test_another_file_is_refused(tmp_path: Path, text: str | None, said: str) ->
         (tmp_path / "profile.json").write_text(text)
     with pytest.raises(RunFolderError, match=said):
         read_profile(tmp_path)
+
+
+@pytest.mark.parametrize("error", [KeyError("stages"), TypeError(), IndexError(), ValueError()])
+def test_what_cannot_be_told_of_a_profile_says_that_it_is_damaged(
+    tmp_path: Path, error: Exception
+) -> None:
+    with (
+        pytest.raises(RunFolderError, match=r"profile.json: damaged .*; profile the run anew"),
+        whole(tmp_path),
+    ):
+        raise error

@@ -30,3 +30,10 @@ def test_one_worker_is_compared_with_none() -> None:
     text = told(document())
     assert "load balance" not in text
     assert "spread" not in text
+
+
+def test_of_many_workers_the_fastest_and_the_slowest_are_shown() -> None:
+    text = told(document(*(measure(1 + rank / 10) for rank in range(20))))
+    assert "4 workers between the fastest and the slowest are left out" in text
+    shown = [int(row[0]) for row in rows(text, " ") if row[0].isdigit()]
+    assert shown == [*range(8), *range(12, 20)]

@@ -38,6 +38,7 @@ def test_each_layer_is_marked_forward_and_backward(network: Network) -> None:
         found = timeline.take()
         assert (found.ends >= found.begins).all()
         counted = Counter(found.numbers.tolist())
+        assert counted.pop(0) == 2  # the loss, and the begin of the way back
         assert set(counted.values()) == {1}
         directions = Counter(regions[number].direction for number in counted)
         assert directions["forward"] == len(network.needed_for(network.outputs))

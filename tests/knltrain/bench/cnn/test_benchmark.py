@@ -24,8 +24,8 @@ def test_networks_are_profiled_on_one_worker_and_on_two(tmp_path: Path) -> None:
     assert [row["ground"] for row in report["rows"]] == grounds
     assert [line.partition(":")[0] for line in told] == [f"lenet, {each}" for each in grounds]
     alone, both = report["rows"]
-    assert alone["exchange_seconds"] is None
-    assert both["exchange_seconds"] > 0
+    assert alone["exposed_seconds"] is None
+    assert both["exposed_seconds"] > 0
     assert alone["arithmetic_intensity"] == both["arithmetic_intensity"]
     kept = [
         json.loads((tmp_path / f"lenet-{n}.json").read_text()) for n in ("1-worker", "2-workers")

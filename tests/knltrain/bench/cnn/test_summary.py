@@ -23,6 +23,8 @@ PROFILE = {
     "batches_per_step": 2,
     "ranks": [{}, {}],
     "exchange_bytes": 50,
+    "workers_per_node": 2,
+    "communication_period": 3,
     "step_seconds": {"mean": 0.1},
     "machine": [{"sgemm_flops_per_second": 2e9, "copy_bytes_per_second": 3e9}],
     "communication": {"hidden_share": 0.25},
@@ -48,11 +50,11 @@ def test_a_step_is_told_by_its_parts_and_intensities() -> None:
     assert row["images_per_second"] == pytest.approx(320)
     assert row["forward_seconds"] == pytest.approx(0.02)
     assert row["backward_seconds"] == pytest.approx(0.03)
-    assert row["exchange_seconds"] == pytest.approx(0.025)
+    assert row["exposed_seconds"] == pytest.approx(0.025)
     assert row["arithmetic_intensity"] == 1500 / 30
-    assert row["communication_intensity"] == 30
+    assert row["communication_intensity"] == 2 * 3 * 30
     alone = step_row("small", "1 worker", {**PROFILE, "ranks": [{}], "exchange_bytes": None})
-    assert alone["exchange_seconds"] is alone["communication_intensity"] is None
+    assert alone["exposed_seconds"] is alone["communication_intensity"] is None
 
 
 def test_stages_of_a_kind_are_summed_up() -> None:
