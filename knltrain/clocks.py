@@ -60,6 +60,15 @@ class Unobserved(Marks):
 UNOBSERVED = Unobserved()
 
 
+VISIT = ("trgw", "tulw", "twwi", "tugw")
+"""The parts of a visit to the center, as ShmCaffe names them (Ahn, Kim, Kang, Lim, ICDCS 2018).
+
+By their numbers in marks: read the center, pull the local, write the increment, accumulate it.
+"""
+
+READ_CENTER, PULL_LOCAL, WRITE_INCREMENT, ACCUMULATE = range(len(VISIT))
+
+
 @final
 class Clock:
     """Sums the seconds spent inside its `with` blocks, which must not nest.

@@ -204,6 +204,30 @@ def _rank(rank: int, found: WorkersMeasured) -> dict[str, Any]:
     }
 
 
+def _shmcaffe(found: WorkersMeasured) -> dict[str, Any] | None:
+    """ShmCaffe's times of an iteration, and its model of it: with a period, of all its steps.
+
+    Titer = max(Tcomp, Twwi + Tugw) + Trgw + Tulw.
+    """
+    visits, *seconds = found.visits
+    if not visits:
+        return None
+    trgw, tulw, twwi, tugw = (float(each / visits) for each in seconds)
+    classes = [_of_class(each) for each in found.class_seconds]
+    tcomp = np.mean([each["batch"] + each["gradient"] + each["update"] for each in classes])
+    tcomp, measured = tcomp / visits, np.mean([each[0] for each in found.step_seconds]) / visits
+    return {
+        "visits_per_step": float(visits),
+        "tcomp": float(tcomp),
+        "trgw": trgw,
+        "tulw": tulw,
+        "twwi": twwi or None,
+        "tugw": tugw,
+        "titer_model": float(max(tcomp, twwi + tugw)) + trgw + tulw,
+        "titer_measured": float(measured),
+    }
+
+
 def _communication(found: WorkersMeasured) -> dict[str, Any]:
     whole = float(np.mean([each.union_seconds for each in found.figures]))
     hidden = float(np.mean([each.hidden_seconds for each in found.figures]))
@@ -214,6 +238,7 @@ def _communication(found: WorkersMeasured) -> dict[str, Any]:
         "exposed_seconds": whole - hidden,
         "exposed_wait_seconds": float(waiting),
         "hidden_share": hidden / whole if whole and len(found.figures) > 1 else None,
+        "shmcaffe": _shmcaffe(found),
     }
 
 

@@ -75,6 +75,8 @@ class WorkerMeasure(NamedTuple):
     """(5, R): STATISTICS of the regions."""
     exchange_seconds: Floats
     """(3, E): of parts of the gradient that are exchanged by themselves, means of EXCHANGED."""
+    visits: Floats
+    """(5,): visits to the center in a step, and the seconds of their parts (`clocks.VISIT`)."""
 
 
 class WorkersMeasured(NamedTuple):
@@ -93,6 +95,8 @@ class WorkersMeasured(NamedTuple):
     """(3, E): means over all."""
     by_rank: list[Floats] | None
     """(R,) means of each rank like this one, None elsewhere; or None with many workers."""
+    visits: Floats
+    """(5,): means over all."""
     last_shares: list[float] | None
     """Of the compared steps, those in which a rank was the last."""
 
@@ -115,11 +119,11 @@ def gathered(team: Team, own: WorkerMeasure, *, in_step: bool) -> WorkersMeasure
     Where workers are `in_step`, it is compared who was the last. With more than MOST_RANKS only
     sums and a few values of each are exchanged.
     """
-    few = [*own.figures, *own.class_seconds, *statistics_of(own.step_seconds)]
+    few = [*own.figures, *own.class_seconds, *statistics_of(own.step_seconds), *own.visits]
     rows = of_all_workers(team, few)
-    ends = np.cumsum([len(own.figures), own.class_seconds.size])
+    ends = np.cumsum([len(own.figures), own.class_seconds.size, len(STATISTICS)])
     parted = [np.split(row, ends) for row in rows]
-    figures = [Figures(*each.tolist()) for each, _, _ in parted]
+    figures = [Figures(*each.tolist()) for each, *_ in parted]
     like_own = [
         rank for rank, each in enumerate(figures) if each.regions_key == own.figures.regions_key
     ]
@@ -141,12 +145,13 @@ def gathered(team: Team, own: WorkerMeasure, *, in_step: bool) -> WorkersMeasure
     return WorkersMeasured(
         own,
         figures,
-        [classes for _, classes, _ in parted],
-        [steps for _, _, steps in parted],
+        [classes for _, classes, *_ in parted],
+        [steps for _, _, steps, _ in parted],
         like_own,
         regions,
         exchanges,
         by_rank,
+        np.mean([visits for *_, visits in parted], axis=0),
         _last_shares(team, own.useful) if in_step else None,
     )
 

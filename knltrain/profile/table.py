@@ -173,6 +173,13 @@ def _exchanging(document: Mapping[str, Any]) -> Iterator[str]:
         f"an exchange goes on for {1e3 * found['union_seconds']:.3f} ms of a step: {hidden}, "
         f"{1e3 * found['exposed_seconds']:.3f} ms exposed"
     )
+    if (times := found.get("shmcaffe")) is not None:
+        named = ("tcomp", "trgw", "tulw", "twwi", "tugw", "titer_model", "titer_measured")
+        yield "ShmCaffe's times of an iteration, ms: " + ", ".join(
+            f"{name.capitalize().replace('_', ' ')} {1e3 * times[name]:.3f}"
+            for name in named
+            if times[name] is not None
+        )
     if pop["parallel"]:
         yield (
             f"load balance {pop['load_balance']:.1f} % x communication efficiency "

@@ -12,7 +12,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from knltrain.backends.region import Region
-from knltrain.clocks import UNOBSERVED
+from knltrain.clocks import READ_CENTER, UNOBSERVED, VISIT
 from knltrain.profile.document import PROFILE, profile_document
 from knltrain.profile.exchanged import ExchangedPart
 from knltrain.profile.measured import (
@@ -136,6 +136,7 @@ class _Window:
         count = len(self.regions)
         self._key = _key_of(self.regions, images)
         self._timeline, self._issued = Timeline(_MARKS), Timeline(_ISSUED_MARKS)
+        self._beside, self._visits = Timeline(_ISSUED_MARKS), np.zeros(1 + len(VISIT))
         self._region_seconds, self._calls = np.zeros((steps, count)), np.zeros(count)
         self._step_seconds, self._useful = np.zeros(steps), np.zeros(steps)
         self._exchanged = np.zeros((len(EXCHANGED), len(worker.strategy.exchanged_parts)))
@@ -157,7 +158,7 @@ class _Window:
         for name, spans in self._spans.items():
             getattr(worker.clocks, name).watch = _note_in(spans)
         worker.backend.observe(self._timeline)
-        worker.strategy.observe(self._issued)
+        worker.strategy.observe(self._issued, self._beside)
         self._before, self._training = _classes(worker), worker.clocks.train_seconds
         self._wall, self._computed = _wall(worker), _computed(worker)
 
@@ -174,7 +175,10 @@ class _Window:
         self._dropped += parts.dropped
         self._in_between += in_between
         self._useful[row] = computed - self._computed - total(in_between)
-        self._add_exchanges()
+        if worker.strategy.marks_visits:
+            self._add_visits()
+        else:
+            self._add_exchanges()
         self.steps += 1
         self._wall, self._computed = wall, computed
         self._own_seconds = _wall(worker) - wall
@@ -183,7 +187,7 @@ class _Window:
     def close(self, worker: WorkerView) -> None:
         """Stop listening."""
         worker.backend.observe(UNOBSERVED)
-        worker.strategy.observe(UNOBSERVED)
+        worker.strategy.observe(UNOBSERVED, UNOBSERVED)
         for name in self._spans:
             getattr(worker.clocks, name).watch = None
         self._classes = _classes(worker) - self._before
@@ -229,7 +233,16 @@ class _Window:
             self._calls / steps,
             statistics_of(self._region_seconds[:steps]),
             self._exchanged / max(self._exchanges, 1),
+            self._visits / steps,
         )
+
+    def _add_visits(self) -> None:
+        """What a thread beside has not finished yet counts to a later step."""
+        for timeline in (self._issued, self._beside):
+            parts = timeline.take()
+            seconds = 1e-9 * (parts.ends - parts.begins)
+            self._visits[1:] += np.bincount(parts.numbers, seconds, len(VISIT))
+            self._visits[0] += (parts.numbers == READ_CENTER).sum()
 
     def _add_exchanges(self) -> None:
         """The worker waits for the parts in their order, from the end of the gradient on."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
 
+from knltrain.clocks import ACCUMULATE, PULL_LOCAL, READ_CENTER, UNOBSERVED, Marks
 from knltrain.errors import ConfigError
 from knltrain.exchange.rules.rule import ExchangeRule
 from knltrain.exchange.strategies.background import Background
@@ -150,9 +151,11 @@ class OverlappedPushStrategy(CenterStrategy):
 
     after = "step"
     emulates_links = False
+    marks_visits = True
 
     def __init__(self, method: Method, transport: VisitedCenter) -> None:
         super().__init__(method, transport)
+        self._marks: Marks = UNOBSERVED
         self._update_thread = Background("knltrain-update", transport.clocks.beside)
         self._space: VectorSpace = HOST
         self._there: ExchangeRule | None = None
@@ -195,13 +198,17 @@ class OverlappedPushStrategy(CenterStrategy):
         with transport.clocks.waiting:
             self._update_thread.wait()
         rule.prepare(step)
+        self._marks.mark(-1)
         transport.read_center()
+        self._marks.mark(READ_CENTER)
         if there is not None:
             self._contribute_there(there)
+            self._marks.mark(PULL_LOCAL)
             return
         for each, part in rule.on(WHOLE):
             local, center = transport.local[part], transport.center[part]
             each.contribute(local, center, self._contribution[part])
+        self._marks.mark(PULL_LOCAL)
         self._update_thread.begin(self._push)
 
     def _contribute_there(self, there: ExchangeRule) -> None:
@@ -220,7 +227,14 @@ class OverlappedPushStrategy(CenterStrategy):
         self._update_thread.begin(push)
 
     def _push(self) -> None:
+        marks = self.transport.push_marks
+        marks.mark(-1)
         self.transport.push(self.method.rule, self._contribution, self._order)
+        marks.mark(ACCUMULATE)
+
+    def observe(self, marks: Marks, beside: Marks) -> None:
+        """Mark the parts of visits; in one node the increment is written as the local is pulled."""
+        self._marks, self.transport.push_marks = marks, beside
 
     def settle(self) -> None:
         """Wait for the update thread; raise its error if it failed."""

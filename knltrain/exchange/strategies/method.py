@@ -55,6 +55,9 @@ class StrategyTraits:
     hears_of_parts: ClassVar[bool] = False
     """Whether it exchanges parts of a gradient while others are computed."""
 
+    marks_visits: ClassVar[bool] = False
+    """Whether its marks are the parts of visits to the center (`knltrain.clocks.VISIT`)."""
+
     exchanges_on_devices: ClassVar[bool] = False
     """Whether exchanges of a node's workers can leave vectors on devices."""
 

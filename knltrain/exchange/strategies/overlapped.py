@@ -149,7 +149,7 @@ class LayerwiseStrategy(BackgroundStrategy):
         """All parts, from the last one on."""
         return self._parts
 
-    def observe(self, marks: Marks) -> None:
+    def observe(self, marks: Marks, beside: Marks) -> None:  # noqa: ARG002
         """Mark when a part is handed to the thread."""
         self._marks = marks
 

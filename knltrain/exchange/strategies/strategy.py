@@ -131,8 +131,12 @@ class Strategy(StrategyTraits, ABC):
         """The parts of the gradient that are exchanged by themselves, in the order of exchanges."""
         return ()
 
-    def observe(self, marks: Marks) -> None:
-        """Mark, from now on, when each of these parts is ready to be exchanged."""
+    def observe(self, marks: Marks, beside: Marks) -> None:
+        """Mark, from now on, when each of these parts is ready to be exchanged.
+
+        Or the parts of a visit (`knltrain.clocks.VISIT`), by strategies that say so
+        (`marks_visits`); those of a thread beside the worker's go to `beside`.
+        """
 
     def settle(self) -> None:
         """Return when this worker has no pending exchanges or pushes."""

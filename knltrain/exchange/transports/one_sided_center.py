@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+from knltrain.clocks import WRITE_INCREMENT
 from knltrain.communication.memory_box.remote import RemoteBox, Vector
 from knltrain.communication.mpi.joining import leave_mpi
 from knltrain.errors import ConfigError, KnltrainError, SegmentError
@@ -76,6 +77,7 @@ class OneSidedCenter(VisitedCenter):
         """Add a contribution to the center where it lies."""
         self._at_peace = False
         self._own.write(contribution)
+        self.push_marks.mark(WRITE_INCREMENT)
         self._shared.accumulate(self._own)
 
     def await_turn(self) -> None:

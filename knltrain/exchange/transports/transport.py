@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from knltrain.clocks import UNOBSERVED, Marks
 from knltrain.exchange.rules.rule import ExchangeRule, SynchronousRule
 from knltrain.exchange.transports.team import Team
 from knltrain.vectors import FloatArray
@@ -93,7 +94,12 @@ rank order ("round_robin"), or not at all ("lock_free")."""
 
 
 class VisitedCenter(Transport):
-    """A transport whose center each worker visits, whatever the others do."""
+    """A transport whose center each worker visits, whatever the others do.
+
+    `push_marks` are told of the parts of a push, see `knltrain.clocks.VISIT`.
+    """
+
+    push_marks: Marks = UNOBSERVED
 
     @abstractmethod
     def visit(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:

@@ -185,6 +185,16 @@ def test_a_profile_has_the_workers_of_both_hosts(made: Hosts, folder: Path) -> N
 
 
 @pytest.mark.long
+def test_a_profile_has_shmcaffe_s_times_across_hosts(made: Hosts, folder: Path) -> None:
+    words = ("profile", "run.toml", *ONE_EACH, "--steps", "9", "--set", "placement.pin=false")
+    out = done(made, folder, *words, *by("mpi", "seasgd"))
+    found = json.loads((folder / "runs/run-profile/profile.json").read_text())
+    times = found["communication"]["shmcaffe"]
+    assert all(times[name] > 0 for name in ("tcomp", "trgw", "tulw", "twwi", "tugw"))
+    assert "ShmCaffe's times of an iteration, ms: Tcomp" in out
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("way", "method"),
     [

@@ -80,3 +80,7 @@ def test_workers_that_come_alone_and_end_together_are_profiled(tmp_path: Path) -
     found = profile(tmp_path, "--steps", "30", "--set", "exchange.method=seasgd")
     assert len(found["ranks"]) == 2
     assert all(each["last_share"] is None for each in found["ranks"])
+    times = found["communication"]["shmcaffe"]
+    assert times["visits_per_step"] == pytest.approx(1, abs=0.2)
+    assert times["tugw"] > 0 < times["tulw"]
+    assert times["titer_model"] <= 1.5 * times["titer_measured"]

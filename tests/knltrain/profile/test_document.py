@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from profiles.material import FACTS, REGIONS, all_of, document, measure
 
@@ -81,3 +82,19 @@ def test_a_failed_check_is_a_line_of_the_profile() -> None:
 def test_a_worker_without_images_is_no_error() -> None:
     found = profile_document(FACTS, REGIONS, [], all_of(measure()), 0, (0, 0))
     assert "operations against the network's" not in {each["name"] for each in found["checks"]}
+
+
+def test_visits_to_the_center_are_told_by_shmcaffe_s_names() -> None:
+    """A visit every second step: the model is of two steps."""
+    assert document(measure())["communication"]["shmcaffe"] is None
+    own = measure()
+    visits = np.array([0.5, 1e-3, 2e-3, 8e-3, 4e-3])
+    found = document(own._replace(visits=visits))
+    times = found["communication"]["shmcaffe"]
+    tcomp = 2 * found["ranks"][0]["useful_seconds"]
+    assert times["tcomp"] == pytest.approx(tcomp)
+    assert [times[name] for name in ("trgw", "tulw", "twwi", "tugw")] == pytest.approx(
+        [2e-3, 4e-3, 16e-3, 8e-3]
+    )
+    assert times["titer_model"] == pytest.approx(max(tcomp, 24e-3) + 6e-3)
+    assert times["titer_measured"] == pytest.approx(2 * found["step_seconds"]["mean"])

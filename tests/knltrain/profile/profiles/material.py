@@ -78,6 +78,7 @@ def measure(
         np.ones(4),
         statistics_of(per_step),
         np.array([[1e-3], [3e-3], [5e-4]]) * scale,
+        np.zeros(5),
     )
 
 
@@ -93,6 +94,7 @@ def all_of(*measures: WorkerMeasure) -> WorkersMeasured:
         regions=np.mean([each.region_seconds for each in measures], axis=0),
         exchanges=np.mean([each.exchange_seconds for each in measures], axis=0),
         by_rank=[each.region_seconds[0] for each in measures],
+        visits=np.mean([each.visits for each in measures], axis=0),
         last_shares=[float(each == max(useful)) for each in useful] if len(measures) > 1 else None,
     )
 
