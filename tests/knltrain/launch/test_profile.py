@@ -34,7 +34,6 @@ def test_the_stages_of_all_workers_are_profiled(tmp_path: Path, backend: str) ->
     passed = {each["name"]: each["passed"] for each in found["checks"]}
     assert passed["operations against the network's"]
     assert passed["records dropped"]
-    assert passed["clocks of the run against a clock of its own"]
     stages = {(each["name"], each["direction"]): each for each in found["stages"]}
     conv = stages["conv2", "forward"]
     assert len(conv["by_rank"]) == 2
