@@ -49,13 +49,15 @@ class Timeline(Marks):
 
     def take(self) -> Parts:
         """The parts since the last call."""
-        first = max(self._taken, self._count - self._last_place - 1)
-        dropped, self._taken = first - self._taken, self._count
-        places = np.arange(first, self._count) & self._last_place
+        count = self._count  # another thread may go on marking
+        begin = max(self._taken - 1, 0)  # the end of the last part taken is the begin of the next
+        first = max(begin, count - self._last_place - 1)
+        dropped, self._taken = first - begin, count
+        places = np.arange(first, count) & self._last_place
         times = np.frombuffer(self._times, np.int64)[places]
         numbers = np.frombuffer(self._numbers, np.int64)[places][1:]
-        count = numbers >= 0
-        return Parts(numbers[count], times[:-1][count], times[1:][count], dropped)
+        counted = numbers >= 0
+        return Parts(numbers[counted], times[:-1][counted], times[1:][counted], dropped)
 
 
 def mark_seconds() -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,9 +66,15 @@ def profile(config_or_run: Path, rows: int, other: Path | None, as_json: bool, *
     if task is not None and task.rank != 0:
         return
     document = read_profile(run_folder)
-    with whole(run_folder):
+    with whole(run_folder) if run_folder is config_or_run else nullcontext():
         written = list(_write_others(document, run_folder))
-        _tell(document, compared, rows or None, as_json)
+        _tell(document, rows or None, as_json)
+    if compared is not None:
+        assert other is not None
+        from knltrain.profile.comparison import compared as side_by_side
+
+        with whole(other):
+            say("\n" + side_by_side(document, compared, rows or None))
     if not as_json:
         say(f"\n{', '.join(str(run_folder / name) for name in written)}")
 
@@ -98,7 +104,7 @@ def _profiled(
         own = [
             f"train.steps={window + WARM_UP_STEPS}",
             f"train.profile_steps={window}",
-            "train.trace_steps=0",
+            *("train.trace_steps=0", "train.first_step=0"),
             *("evaluation.at_end=false", "evaluation.every_epochs=0", "evaluation.every_steps="),
             *("checkpoint.at_end=false", "checkpoint.every_epochs=0", "checkpoint.every_steps="),
             "checkpoint.every_minutes=0",
@@ -118,18 +124,10 @@ def _profiled(
             return training.train(chosen)
 
 
-def _tell(
-    document: dict[str, Any], compared: dict[str, Any] | None, rows: int | None, as_json: bool
-) -> None:
-    from knltrain.profile.comparison import compared as side_by_side
+def _tell(document: dict[str, Any], rows: int | None, as_json: bool) -> None:
     from knltrain.profile.table import told
 
-    if as_json:
-        say(json.dumps(document, indent=2))
-        return
-    say(told(document, rows))
-    if compared is not None:
-        say("\n" + side_by_side(document, compared, rows))
+    say(json.dumps(document, indent=2) if as_json else told(document, rows))
 
 
 def _write_others(document: dict[str, Any], run_folder: Path) -> Iterator[str]:

@@ -84,7 +84,8 @@ class BackendConfig(Table):
     algorithms: dict[str, Algorithm | dict[Direction, Algorithm]] = Field(
         default={},
         description="by convolution, or pattern of names, the algorithm that numba takes, for all"
-        " directions or some; the first that fits counts, the others are measured",
+        " directions or some; a name counts before a pattern, a longer one before a shorter one;"
+        " what none fits is measured",
     )
     micro_batch: MicroBatch = Field(
         default=0,
@@ -137,9 +138,18 @@ class BackendConfig(Table):
         if self.algorithms and (self.name, self.implementation) != ("cpu", "numba"):
             raise ValueError(
                 f"algorithms with name = '{self.name}', implementation = '{self.implementation}': "
-                "expected 'cpu' and 'numba', which alone has several"
+                "expected 'cpu' and 'numba', which alone has several, or none, as by --set "
+                "backend.algorithms="
+            )
+        if self.algorithms and not self.winograd:
+            raise ValueError(
+                "winograd = false with algorithms: expected one of them; algorithms = { '*' = "
+                "'direct' } is the same"
             )
         return self
+
+    def __hash__(self) -> int:
+        return hash(self.model_dump_json())
 
     @model_validator(mode="after")
     def _backends_of_workers_are_possible(self) -> BackendConfig:

@@ -211,12 +211,23 @@ class EvaluationConfig(Table):
     every_steps: Count | None = Field(
         default=None, description="steps between two; if given, every_epochs is not read"
     )
-    at_end: bool = Field(default=True, description="measure the model after the last step, too")
+    at_end: bool = Field(
+        default=True,
+        description="measure the model after the last step; false: at no time",
+    )
     crops: Literal[1, 10] = Field(
         default=1,
         description="images of each picture whose softmax is averaged; 10: four corners, the"
         " middle, and their mirror images",
     )
+
+    @model_validator(mode="after")
+    def _last_or_none(self) -> EvaluationConfig:
+        if not self.at_end and (self.every_epochs or self.every_steps):
+            raise ValueError(
+                "at_end = false, but some before: expected every_epochs = 0 and no every_steps"
+            )
+        return self
 
     def period(self, steps_per_epoch: int) -> float:
         """Steps between two, 0 for none but the last."""
@@ -232,13 +243,24 @@ class CheckpointConfig(Table):
     every_steps: Count | None = Field(
         default=None, description="steps between two; if given, every_epochs is not read"
     )
-    at_end: bool = Field(default=True, description="write one after the last step, too")
+    at_end: bool = Field(
+        default=True, description="write one after the last step; false: at no time"
+    )
     every_minutes: NotNegative = Field(
         default=10.0, description="minutes after which one is written, besides; 0: none by time"
     )
     keep: Count = Field(
         default=2, description="how many are kept besides the newest, not yet known to be good"
     )
+
+    @model_validator(mode="after")
+    def _last_or_none(self) -> CheckpointConfig:
+        if not self.at_end and (self.every_epochs or self.every_steps or self.every_minutes):
+            raise ValueError(
+                "at_end = false, but some before: expected every_epochs = 0, every_minutes = 0 and "
+                "no every_steps"
+            )
+        return self
 
     def period(self, steps_per_epoch: int) -> float:
         """Steps between two, 0 for none but the last."""

@@ -35,8 +35,8 @@ def model_in(
     if damaged:
         raise DamagedCheckpoint(f"{'; '.join(damaged)}; no checkpoint is whole")
     raise CheckpointError(
-        f"'{run_folder}' has no checkpoint to evaluate: let the run come to its end, or give "
-        "it checkpoint.every_epochs above 0"
+        f"'{run_folder}' has no checkpoint to evaluate: let the run come to its end, with "
+        "checkpoint.at_end, or give it checkpoint.every_epochs above 0"
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from knltrain.backends.region import Region
+from knltrain.clocks import READ_CENTER
 from knltrain.profile.bounds import binding
 from knltrain.profile.exchanged import ExchangedPart
 from knltrain.profile.measured import (
@@ -209,10 +210,14 @@ def _shmcaffe(found: WorkersMeasured) -> dict[str, Any] | None:
 
     Titer = max(Tcomp, Twwi + Tugw) + Trgw + Tulw.
     """
-    visits, *seconds = found.visits
+    counts, seconds = np.split(found.visits, 2)
+    visits = counts[READ_CENTER]
     if not visits:
         return None
-    trgw, tulw, twwi, tugw = (float(each / visits) for each in seconds)
+    trgw, tulw, twwi, tugw = (
+        float(each / count) if count else None for count, each in zip(counts, seconds, strict=True)
+    )
+    pushed, visited = (twwi or 0.0) + (tugw or 0.0), (trgw or 0.0) + (tulw or 0.0)
     classes = [_of_class(each) for each in found.class_seconds]
     tcomp = np.mean([each["batch"] + each["gradient"] + each["update"] for each in classes])
     tcomp, measured = tcomp / visits, np.mean([each[0] for each in found.step_seconds]) / visits
@@ -221,9 +226,9 @@ def _shmcaffe(found: WorkersMeasured) -> dict[str, Any] | None:
         "tcomp": float(tcomp),
         "trgw": trgw,
         "tulw": tulw,
-        "twwi": twwi or None,
+        "twwi": twwi,
         "tugw": tugw,
-        "titer_model": float(max(tcomp, twwi + tugw)) + trgw + tulw,
+        "titer_model": float(max(tcomp, pushed)) + visited,
         "titer_measured": float(measured),
     }
 

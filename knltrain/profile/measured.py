@@ -76,7 +76,8 @@ class WorkerMeasure(NamedTuple):
     exchange_seconds: Floats
     """(3, E): of parts of the gradient that are exchanged by themselves, means of EXCHANGED."""
     visits: Floats
-    """(5,): visits to the center in a step, and the seconds of their parts (`clocks.VISIT`)."""
+    """(8,): of the parts of visits to the center (`clocks.VISIT`) their number in a step, and their
+    seconds."""
 
 
 class WorkersMeasured(NamedTuple):
@@ -96,7 +97,7 @@ class WorkersMeasured(NamedTuple):
     by_rank: list[Floats] | None
     """(R,) means of each rank like this one, None elsewhere; or None with many workers."""
     visits: Floats
-    """(5,): means over all."""
+    """(8,): means over all."""
     last_shares: list[float] | None
     """Of the compared steps, those in which a rank was the last."""
 

@@ -12,7 +12,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from knltrain.backends.region import Region
-from knltrain.clocks import READ_CENTER, UNOBSERVED, VISIT
+from knltrain.clocks import UNOBSERVED, VISIT
 from knltrain.profile.document import PROFILE, profile_document
 from knltrain.profile.exchanged import ExchangedPart
 from knltrain.profile.measured import (
@@ -96,7 +96,7 @@ class ProfileObserver(Observer):
         if self._is_open:
             window.close(worker)
         if without_step := lacking(team, window.steps):
-            if team.rank == 0:
+            if team.rank == 0 and not self._path.exists():
                 ranks = ", ".join(map(str, without_step))
                 worker.unwritten(
                     PROFILE,
@@ -136,7 +136,7 @@ class _Window:
         count = len(self.regions)
         self._key = _key_of(self.regions, images)
         self._timeline, self._issued = Timeline(_MARKS), Timeline(_ISSUED_MARKS)
-        self._beside, self._visits = Timeline(_ISSUED_MARKS), np.zeros(1 + len(VISIT))
+        self._beside, self._visits = Timeline(_ISSUED_MARKS), np.zeros((2, len(VISIT)))
         self._region_seconds, self._calls = np.zeros((steps, count)), np.zeros(count)
         self._step_seconds, self._useful = np.zeros(steps), np.zeros(steps)
         self._exchanged = np.zeros((len(EXCHANGED), len(worker.strategy.exchanged_parts)))
@@ -233,7 +233,7 @@ class _Window:
             self._calls / steps,
             statistics_of(self._region_seconds[:steps]),
             self._exchanged / max(self._exchanges, 1),
-            self._visits / steps,
+            self._visits.ravel() / steps,
         )
 
     def _add_visits(self) -> None:
@@ -241,18 +241,19 @@ class _Window:
         for timeline in (self._issued, self._beside):
             parts = timeline.take()
             seconds = 1e-9 * (parts.ends - parts.begins)
-            self._visits[1:] += np.bincount(parts.numbers, seconds, len(VISIT))
-            self._visits[0] += (parts.numbers == READ_CENTER).sum()
+            self._visits[0] += np.bincount(parts.numbers, minlength=len(VISIT))
+            self._visits[1] += np.bincount(parts.numbers, seconds, len(VISIT))
 
     def _add_exchanges(self) -> None:
         """The worker waits for the parts in their order, from the end of the gradient on."""
         issued, beside = self._issued.take(), self._spans["beside"]
         count = self._exchanged.shape[1]
         moved = beside[len(beside) - count :] if count else []
-        if not count or len(issued.numbers) != count or len(moved) != count:
+        gradients = self._spans["gradient"]  # none of a worker without images
+        if not count or len(issued.numbers) != count or len(moved) != count or not gradients:
             return
         self._exchanges += 1
-        came = self._spans["gradient"][-1][1]
+        came = gradients[-1][1]
         for number, ready, (begin, end) in zip(issued.numbers, issued.ends, moved, strict=True):
             self._exchanged[:, number] += end - begin, end - 1e-9 * ready, max(0.0, end - came)
             came = max(came, end)

@@ -60,3 +60,15 @@ def test_the_newest_marks_win_and_the_others_are_counted(clock: list[int]) -> No
 
 def test_a_mark_costs_little_and_something() -> None:
     assert 0 < mark_seconds() < 1e-3
+
+
+def test_a_part_that_is_taken_in_the_middle_is_whole_in_the_next_take(clock: list[int]) -> None:
+    made = Timeline(8)
+    clock += [5, 8, 20, 21]
+    marked(made, [-1, 0])
+    assert made.take().numbers.tolist() == [0]
+    marked(made, [3])
+    found = made.take()
+    assert (found.numbers.tolist(), found.begins.tolist(), found.ends.tolist()) == ([3], [8], [20])
+    marked(made, [-1])
+    assert made.take().numbers.size == 0

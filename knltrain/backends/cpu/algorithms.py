@@ -12,6 +12,9 @@ from knltrain.network.network import Network
 
 AUTO: Final = "auto"
 
+_ABLE: Final = {"strassen": ("forward", "backward_data")}
+"""The directions of algorithms that cannot compute all."""
+
 Asked: TypeAlias = Mapping[str, Any]
 """By layer or pattern, as "conv*": an algorithm, or one for each of some directions."""
 
@@ -19,17 +22,22 @@ Asked: TypeAlias = Mapping[str, Any]
 def asked_algorithms(network: Network, asked: Asked) -> Algorithms:
     """The algorithm of each convolution and direction that is not left to measurement.
 
-    The first name or pattern that fits a layer counts. Raises ConfigError for names that fit none.
+    A layer's name counts before patterns, and a longer pattern before a shorter one, so that their
+    order means nothing. An algorithm alone is that of all directions that it can compute. Raises
+    ConfigError for names and patterns that fit no convolution.
     """
     names = [each.name for each in network.layers if type(each).__name__ == "Convolution"]
     for pattern in asked:
         if not any(fnmatchcase(name, pattern) for name in names):
             told = unknown_name("convolution", pattern, names)
             raise ConfigError(f"backend.algorithms: {told}; '*' fits all")
-    found = {}
+    found, ordered = {}, sorted(asked, key=len, reverse=True)
     for name in names:
-        chosen = next((each for key, each in asked.items() if fnmatchcase(name, key)), AUTO)
-        ways = dict.fromkeys(DIRECTIONS, chosen) if isinstance(chosen, str) else chosen
+        fitting = (key for key in ordered if fnmatchcase(name, key))
+        chosen = asked[name] if name in asked else asked.get(next(fitting, ""), AUTO)
+        ways = chosen
+        if isinstance(chosen, str):
+            ways = dict.fromkeys(_ABLE.get(chosen, DIRECTIONS), chosen)
         if own := {way: algorithm for way, algorithm in ways.items() if algorithm != AUTO}:
             found[name] = own
     return found

@@ -169,7 +169,7 @@ class Lowering:
             if len(asked) < len(DIRECTIONS) or len(set(asked.values())) > 1:
                 return False  # it has one for all directions
             try:
-                operation = make(*given, asked["forward"])
+                operation = make(*given, algorithm=asked["forward"])
             except OperationError:
                 return False
         stage = stages.PooledConvolutionStage(

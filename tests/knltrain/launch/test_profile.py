@@ -20,7 +20,7 @@ def profile(folder: Path, *words: str) -> dict[str, Any]:
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    assert "step 1/" in done.stderr  # what training says is no part of the result
+    assert "training lenet on digits" in done.stderr  # what training says is no part of the result
     found = dict(json.loads(done.stdout))
     assert found == json.loads((folder / "seen/profile.json").read_text())
     return found

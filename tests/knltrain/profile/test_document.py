@@ -85,10 +85,10 @@ def test_a_worker_without_images_is_no_error() -> None:
 
 
 def test_visits_to_the_center_are_told_by_shmcaffe_s_names() -> None:
-    """A visit every second step: the model is of two steps."""
+    """A visit every second step: the model is of two steps. One push was not over yet."""
     assert document(measure())["communication"]["shmcaffe"] is None
     own = measure()
-    visits = np.array([0.5, 1e-3, 2e-3, 8e-3, 4e-3])
+    visits = np.array([0.5, 0.5, 0.4, 0.4, 1e-3, 2e-3, 6.4e-3, 3.2e-3])
     found = document(own._replace(visits=visits))
     times = found["communication"]["shmcaffe"]
     tcomp = 2 * found["ranks"][0]["useful_seconds"]
@@ -98,3 +98,10 @@ def test_visits_to_the_center_are_told_by_shmcaffe_s_names() -> None:
     )
     assert times["titer_model"] == pytest.approx(max(tcomp, 24e-3) + 6e-3)
     assert times["titer_measured"] == pytest.approx(2 * found["step_seconds"]["mean"])
+
+
+def test_within_a_node_no_increment_is_written_apart() -> None:
+    visits = np.array([1.0, 1.0, 0.0, 1.0, 1e-3, 2e-3, 0.0, 4e-3])
+    times = document(measure()._replace(visits=visits))["communication"]["shmcaffe"]
+    assert times["twwi"] is None
+    assert times["titer_model"] == pytest.approx(times["tcomp"] + 3e-3)

@@ -28,13 +28,17 @@ def chosen(network: Network, algorithms: dict[str, dict[str, str]]) -> dict[str,
     return found
 
 
-def test_the_first_name_or_pattern_that_fits_counts() -> None:
+def test_a_name_counts_before_a_pattern_and_a_longer_one_before_a_shorter_one() -> None:
     asked = {
-        "conv1": "auto",
-        "conv*": {"forward": "direct", "backward_data": "auto"},
         "*": "direct",
+        "conv*": {"forward": "direct", "backward_data": "auto"},
+        "conv1": "auto",
     }
     assert asked_algorithms(LENET, asked) == {"conv2": {"forward": "direct"}}
+    assert asked_algorithms(LENET, {"*": "strassen"})["conv1"] == {
+        "forward": "strassen",
+        "backward_data": "strassen",
+    }
     assert asked_algorithms(LENET, {"*": "direct"}) == dict.fromkeys(
         ("conv1", "conv2"), dict.fromkeys(ALL, "direct")
     )

@@ -78,7 +78,7 @@ def measure(
         np.ones(4),
         statistics_of(per_step),
         np.array([[1e-3], [3e-3], [5e-4]]) * scale,
-        np.zeros(5),
+        np.zeros(8),
     )
 
 
