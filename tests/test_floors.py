@@ -44,6 +44,7 @@ FLOORS = {
     "knltrain.worker": 6,
     "knltrain.assembly": 7,
     "knltrain.report": 7,
+    "knltrain.scaling": 8,
     "knltrain.launch": 8,
     "knltrain.doctor": 9,
     "knltrain.elastic": 9,

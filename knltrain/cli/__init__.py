@@ -24,6 +24,7 @@ _NAMES = (
     "train",
     "launch",
     "profile",
+    "report-scaling",
     "warmup",
     "data",
     "pack",

@@ -212,6 +212,10 @@ def test_weak_scaling_gives_each_worker_as_many_images(submit: Submit, folder: P
         assert result(folder, f"weak-{nodes}")["workers"] == nodes
         config = (folder / f"runs/weak-{nodes}/config.toml").read_text()
         assert f"batch = {16 * nodes}\n" in config
+    assert "weak scaling" in out
+    rows = json.loads((folder / "runs/weak-scaling.json").read_text())["rows"]
+    assert [row["nodes"] for row in rows] == [1, 2]
+    assert (folder / "runs/weak-scaling.png").exists()
 
 
 def test_high_bandwidth_memory_that_is_not_there_is_told(submit: Submit, folder: Path) -> None:
