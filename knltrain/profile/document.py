@@ -264,7 +264,7 @@ def _efficiency(found: WorkersMeasured) -> dict[str, Any]:
 def _overhead(figures: Figures, steps: Floats) -> dict[str, Any]:
     even, odd = steps[::2], steps[1::2]
     noise = abs(float(np.median(even)) / float(np.median(odd)) - 1) if odd.size else None
-    cost = figures.marks * figures.mark_seconds + figures.fold_seconds
+    cost = figures.marks * figures.mark_seconds
     return {
         "records_per_step": figures.marks,
         "record_seconds": figures.mark_seconds,

@@ -57,7 +57,8 @@ def _head(document: Mapping[str, Any]) -> str:
         f"worker 0 at best: {machine['sgemm_flops_per_second'] / 1e9:.1f} GFLOP/s (sgemm), "
         f"{machine['copy_bytes_per_second'] / 1e9:.1f} GB/s (copy)",
         f"{over['records_per_step']:.0f} records a step of {1e9 * over['record_seconds']:.0f} ns "
-        f"cost {100 * over['share']:.2f} %",
+        f"cost {100 * over['share']:.2f} %; summing them up takes "
+        f"{1e6 * over['fold_seconds']:.0f} us after a step, and is not in it",
     ]
     return "\n".join(lines)
 

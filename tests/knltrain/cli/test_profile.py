@@ -32,7 +32,8 @@ PROFILE = {
     "window": {"steps": 4, "thirds": [3e-3, 3e-3, 3e-3]},
     "step_seconds": {"mean": 3e-3, "median": 3e-3, "p05": 3e-3, "p95": 3e-3, "max": 3e-3},
     "overhead": {
-        "records_per_step": 5, "record_seconds": 1e-7, "share": 1e-4, "aa_noise_share": 0.01,
+        "records_per_step": 5, "record_seconds": 1e-7, "fold_seconds": 1e-5, "share": 1e-4,
+        "aa_noise_share": 0.01,
     },
     "exchanges": [],
     "communication": {}, "efficiency": {},
