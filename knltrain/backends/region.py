@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Final
 
-from vectorized_ops.shapes import ConvolutionShape, OperationShape
+from vectorized_ops.shapes import ConvolutionShape, Cost, OperationShape
+
+BACKWARD: Final = ("backward_data", "backward_weights")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +65,13 @@ def kind_of(shape: OperationShape) -> str:
         return f"{shape.kind} {kernel}"
     grouped = "depthwise" if shape.groups == shape.channels else "grouped"
     return f"{grouped} {shape.kind} {kernel}"
+
+
+def sum_of(costs: Iterable[Cost]) -> Cost:
+    """All costs, one after the other."""
+    return reduce(Cost.__add__, costs, Cost(0, 0))
+
+
+def cost_of(shape: OperationShape, directions: Iterable[str]) -> Cost:
+    """By definition; an operation without a direction costs nothing there."""
+    return sum_of(shape.costs[each] for each in directions if each in shape.costs)

@@ -34,6 +34,11 @@ RUN_FOLDER = PathFromHome(exists=True, file_okay=False, path_type=Path)
 overrides_option = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace one key of CONFIG."
 )
+workers_option = click.option(
+    "--workers",
+    metavar="N|auto|UNIT",
+    help="Number of workers, or one for each core, tile, l3, numa (node) or package.",
+)
 other_data_option = click.option(
     "--accept-other-data",
     "accepts_other_data",

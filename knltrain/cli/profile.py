@@ -11,7 +11,13 @@ from typing import Any, Final
 
 import click
 
-from knltrain.cli.options import CONFIG, RUN_FOLDER, as_json_option, overrides_option
+from knltrain.cli.options import (
+    CONFIG,
+    RUN_FOLDER,
+    as_json_option,
+    overrides_option,
+    workers_option,
+)
 from knltrain.cli.saying import say
 
 _OWN_KEYS: Final = ("train.steps", "train.epochs", "train.profile_steps", "train.trace_steps")
@@ -24,11 +30,7 @@ _STEPS: Final = 20
 @click.option(
     "--steps", type=click.IntRange(1, 1000), help=f"Steps that are profiled; default: {_STEPS}."
 )
-@click.option(
-    "--workers",
-    metavar="N|auto|UNIT",
-    help="Number of workers, or one for each core, tile, l3, numa (node) or package.",
-)
+@workers_option
 @overrides_option
 @click.option("--name", help="Name of the run's folder.")
 @click.option(

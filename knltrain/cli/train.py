@@ -10,17 +10,19 @@ from pathlib import Path
 
 import click
 
-from knltrain.cli.options import CONFIG, RUN_FOLDER, other_data_option, overrides_option
+from knltrain.cli.options import (
+    CONFIG,
+    RUN_FOLDER,
+    other_data_option,
+    overrides_option,
+    workers_option,
+)
 from knltrain.cli.saying import say
 
 
 @click.command()
 @click.argument("config", type=CONFIG, required=False)
-@click.option(
-    "--workers",
-    metavar="N|auto|UNIT",
-    help="Number of workers, or one for each core, tile, l3, numa (node) or package.",
-)
+@workers_option
 @overrides_option
 @click.option("--name", help="Name of the run's folder.")
 @click.option("--resume", "run_folder", type=RUN_FOLDER, help="Go on with the run of this folder.")

@@ -42,7 +42,8 @@ class TraceObserver(Observer):
     def step_done(self, worker: WorkerView, step: int, loss: float, learning_rate: float) -> None:  # noqa: ARG002
         """Count the step, and end after the last one."""
         self._left -= 1
-        self._note_regions()
+        if self._trace is not None:
+            self._note_regions()
         if self._left == 0:
             self._end(worker)
 

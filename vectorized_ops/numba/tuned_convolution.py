@@ -139,14 +139,13 @@ def _direct(shape: ConvolutionShape) -> Any:
 def _choose(
     shape: ConvolutionShape, made: dict[str, Any], asked: Mapping[str, str]
 ) -> dict[str, Choice]:
+    if len(made) == 1:
+        asked = {**dict.fromkeys(DIRECTIONS, "direct"), **asked}
     arguments = _Arguments(shape)
     choices = {}
     for direction in DIRECTIONS:
         if (name := asked.get(direction)) is not None:
             choices[direction] = _checked(shape, made, direction, name)
-            continue
-        if len(made) == 1:
-            choices[direction] = Choice("direct", {})
             continue
         candidates = {
             name: partial(arguments.run, direction, operation)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import final
 
 from knltrain.backends.cpu.executor import NO_STAGE, BackwardPart, Passes
 from knltrain.backends.cpu.stages import Stage
-from knltrain.backends.region import Region, kind_of
+from knltrain.backends.region import BACKWARD, Region, cost_of, kind_of, sum_of
 from knltrain.network.network import Network
 from vectorized_ops.layout import padded_images
 from vectorized_ops.shapes import FLOAT_BYTES, Cost, OperationShape, SoftmaxCrossEntropyShape
@@ -20,8 +20,6 @@ _PACKED = "numba"
 """The implementation whose layout and algorithms are counted."""
 
 _MOVEMENT = "data movement"
-
-_BACKWARD = ("backward_data", "backward_weights")
 
 
 def regions_of(
@@ -101,7 +99,7 @@ class _Costs:
                 for output, _ in passes.plan.outputs
             ]
             return self._plain(
-                "loss", what, "loss", _sum(shape.costs["forward"] for shape in shapes)
+                "loss", what, "loss", sum_of(shape.costs["forward"] for shape in shapes)
             )
         kind = {"sum": "elementwise", "ready": "exchange"}[what]
         return Region("gradient", what, kind)
@@ -118,7 +116,7 @@ class _Costs:
             made = self._bytes(self.network.shape_of(stage.layers[0]))
             fused += self._bytes(stage.output.shape) - made + others
             fused += sum(math.prod(place.shape) for place in stage.remembered)
-        return self._region(stage, "forward", _sum(costs), fused, does_for)
+        return self._region(stage, "forward", sum_of(costs), fused, does_for)
 
     def backward(self, part: BackwardPart) -> Region:
         stage, direction = part.stage, part.direction
@@ -135,9 +133,9 @@ class _Costs:
         if not shapes:
             return self._plain(stage.name, direction, _MOVEMENT, Cost(0, 2 * values + also))
         parts = _parts_of(stage, direction)
-        costs = [_cost(shape, parts) for shape in shapes]
+        costs = [cost_of(shape, parts) for shape in shapes]
         # A mask is applied where the gradient of the layer behind is made.
-        total = _sum(costs if direction == "backward" else costs[:1])
+        total = sum_of(costs if direction == "backward" else costs[:1])
         return self._region(stage, direction, total, costs[0].compulsory_bytes + also)
 
     def _region(
@@ -152,7 +150,7 @@ class _Costs:
         chosen = stage.choices.get(direction, {}).get("algorithm")
         algorithm = None if chosen is None else str(chosen)
         parts = _parts_of(stage, direction)
-        plain = _cost(main, parts)
+        plain = cost_of(main, parts)
         found = Region(
             stage.name,
             direction,
@@ -216,18 +214,9 @@ class _Costs:
         return moved * padded_images(self.images) // self.images
 
 
-def _sum(costs: Iterable[Cost]) -> Cost:
-    return reduce(Cost.__add__, costs, Cost(0, 0))
-
-
-def _cost(shape: OperationShape, directions: Iterable[str]) -> Cost:
-    """By definition; an operation without a direction costs nothing there."""
-    return _sum(shape.costs[each] for each in directions if each in shape.costs)
-
-
 def _parts_of(stage: Stage, direction: str) -> tuple[str, ...]:
     """The directions that are computed in one pass."""
     if direction != "backward":
         return (direction,)
     is_needed = any(flow.is_needed for flow in stage.flows) or not stage.flows
-    return _BACKWARD if is_needed else _BACKWARD[1:]
+    return BACKWARD if is_needed else BACKWARD[1:]

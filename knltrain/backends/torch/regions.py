@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial, reduce
+from functools import partial
 from typing import final
 
 import torch
 
-from knltrain.backends.region import Region, kind_of
+from knltrain.backends.region import BACKWARD, Region, cost_of, kind_of, sum_of
 from knltrain.clocks import UNOBSERVED, Marks
 from knltrain.interchange.to_torch import NetworkModule
 from knltrain.network.graph import Output
@@ -16,7 +16,6 @@ from knltrain.network.network import Network
 from vectorized_ops.shapes import Cost, OperationShape, SoftmaxCrossEntropyShape
 
 _BEFORE, _LOSS = -1, 0
-_BACKWARD = ("backward_data", "backward_weights")
 
 
 @final
@@ -39,7 +38,7 @@ class MarkedLayers:
         classes = [network.shape_of(output.layer)[-1] for output in network.outputs]
         losses = [SoftmaxCrossEntropyShape(images, each).costs["forward"] for each in classes]
         self.regions = [
-            _region("loss", "loss", "loss", (), _sum(losses)),
+            _region("loss", "loss", "loss", (), sum_of(losses)),
             *(self._of_layer(name, "forward", shapes[name]) for name in names),
             *(self._of_layer(name, "backward", shapes[name]) for name in back),
         ]
@@ -79,14 +78,13 @@ class MarkedLayers:
 
     def _of_layer(self, name: str, direction: str, shape: OperationShape) -> Region:
         directions = {"forward": ("forward", "statistics"), "backward": self._needed(name)}
-        costs = shape.costs
-        cost = _sum([costs[each] for each in directions[direction] if each in costs])
+        cost = cost_of(shape, directions[direction])
         return _region(name, direction, kind_of(shape), (name,), cost, shape.is_product)
 
     def _needed(self, name: str) -> tuple[str, ...]:
         (layer,) = (each for each in self._network.layers if each.name == name)
         source = self._network.inputs_of(layer)[0]
-        return _BACKWARD if self._network.needs_gradient(source) else _BACKWARD[1:]
+        return BACKWARD if self._network.needs_gradient(source) else BACKWARD[1:]
 
 
 def _region(
@@ -107,7 +105,3 @@ def _region(
         compulsory_bytes=cost.compulsory_bytes,
         unfused_bytes=cost.compulsory_bytes,
     )
-
-
-def _sum(costs: Sequence[Cost]) -> Cost:
-    return reduce(Cost.__add__, costs, Cost(0, 0))

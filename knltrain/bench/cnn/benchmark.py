@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from affinity import allowed_cpus, pinned_command, read_topology
 from knltrain.bench.cnn.summary import kind_rows, step_row
 from knltrain.bench.exchange.cores import groups_of
 from knltrain.bench.nodes.hosts import Hosts, hosts
-from knltrain.bench.nodes.ours import carried_out, way_file
+from knltrain.bench.nodes.ours import carried_out, on_all
 from knltrain.bench.step.peer_process import PeerError
 from knltrain.errors import ConfigError, RunFolderError
 from knltrain.files.durable import reason_of, write_whole
@@ -133,15 +132,12 @@ def _profiled(
     nodes = 1 if made is None else ground.workers
     (folder / "run.toml").write_text(_configuration(network, ground, nodes, batch))
     words = ["profile", "run.toml", "--name", "run", "--steps", str(steps), "--rows", "1"]
-    own = [sys.executable, "-m", "knltrain"]
     if made is None:
-        command = pinned_command([*own, *words], allowed_cpus(), die_with_parent=os.getpid())
+        own = [sys.executable, "-m", "knltrain", *words]
+        command = pinned_command(own, allowed_cpus(), die_with_parent=os.getpid())
     else:
         groups = groups_of(read_topology(), allowed_cpus(), ground.workers, None)
-        names = [way_file(folder, number, made, cpus).name for number, cpus in enumerate(groups)]
-        to_all = ("--hosts", ",".join(names), "--address", made.addresses[0])
-        launch = [*own, "launch", *to_all, "--via", shlex.quote(f"{folder}/{{host}}"), *words]
-        command = pinned_command(launch, allowed_cpus(), die_with_parent=os.getpid())
+        command = on_all(made, groups, folder, words)
     try:
         status, said = carried_out(command, folder)
     except subprocess.TimeoutExpired as error:

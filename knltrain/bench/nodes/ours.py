@@ -7,7 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, final
@@ -83,13 +83,7 @@ class KnltrainTraining(Training):
         words = ["train", "run.toml", "--name", "run"]
         if self.by is None:
             return pinned_command([*own, *words], ground.cpus, die_with_parent=os.getpid())
-        names = [
-            way_file(folder, number, ground.hosts, cpus).name
-            for number, cpus in enumerate(ground.groups)
-        ]
-        to_all = ("--hosts", ",".join(names), "--address", ground.hosts.addresses[0])
-        launch = [*own, "launch", *to_all, "--via", shlex.quote(f"{folder}/{{host}}"), *words]
-        return pinned_command(launch, allowed_cpus(), die_with_parent=os.getpid())
+        return on_all(ground.hosts, ground.groups, folder, words)
 
     def _configuration(self, ground: Ground) -> str:
         method = f'method = "{self._method}"'
@@ -143,7 +137,18 @@ def _hidden(result: Mapping[str, Any]) -> float | None:
     return 1 - exposed / beside if beside else None
 
 
-def way_file(folder: Path, number: int, hosts: Hosts, cpus: Sequence[int]) -> Path:
+def on_all(
+    hosts: Hosts, groups: Iterable[Sequence[int]], folder: Path, words: Sequence[str]
+) -> list[str]:
+    """The command that runs knltrain with these words on all hosts, each on a group of cpus."""
+    names = [_way_file(folder, number, hosts, cpus).name for number, cpus in enumerate(groups)]
+    to_all = ("--hosts", ",".join(names), "--address", hosts.addresses[0])
+    via = ("--via", shlex.quote(f"{folder}/{{host}}"))
+    launch = [sys.executable, "-m", "knltrain", "launch", *to_all, *via, *words]
+    return pinned_command(launch, allowed_cpus(), die_with_parent=os.getpid())
+
+
+def _way_file(folder: Path, number: int, hosts: Hosts, cpus: Sequence[int]) -> Path:
     """Write a program, named as a host, that runs its arguments there, on these cpus."""
     file = folder / f"host-{number + 1}"
     command = shlex.join(pinned_command(hosts.way(number), cpus))
