@@ -3,8 +3,8 @@
 One worker of a node starts a separate process on all cores that the job has there; the others wait.
 That process finds out which kernels are needed, by a dry run of a step, and compiles the missing
 ones in forks of itself. It is separate because a worker may have threads and MPI, which do not
-survive a fork. A marker file then says that the kernels of the network are complete: another batch
-size or optimizer needs few more.
+survive a fork. A file then tells that the kernels of the network are complete: another batch size
+or optimizer needs few more, and so does a change of a source that few kernels are compiled from.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from knltrain.assembly.known_kernels import KnownKernels
 from knltrain.assembly.names import (
     KERNELS,
     build_backend,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from knltrain.data.dataset import Batch
     from knltrain.network.network import Network
     from vectorized_ops.numba.compiling.journal import Progress
+    from vectorized_ops.numba.compiling.recording import WantedKernel
 
 MOST_PROCESSES: Final = 32
 """More would only wait for the longest kernel, with a hundred megabytes of memory each."""
@@ -44,7 +46,6 @@ PATIENCE_SECONDS: Final = 300.0
 
 PAUSE_SECONDS: Final = 0.05
 
-_COMPLETE: Final = "complete"
 _PROCESS: Final = "knltrain.assembly.compiling_process"
 
 
@@ -65,23 +66,22 @@ def compile_kernels(
         cache_has_locks,
         cache_is_writable,
         cache_refusal,
-        kernels_in,
     )
     from vectorized_ops.numba.compiling.journal import JOURNAL, MadeKernel, Progress
     from vectorized_ops.numba.compiling.packages import kernel_packages
 
     if any(package.folder is not None for package in kernel_packages(CACHE_FOLDER.name)):
         return
-    mark, folder = _mark(config, copies), kernels_in(CACHE_FOLDER)
-    if mark.exists() or not cache_is_writable() or cache_refusal() or not cache_has_locks():
+    known = _known(config, copies)
+    if known.are_compiled or not cache_is_writable() or cache_refusal() or not cache_has_locks():
         return
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while not folder.lock(mark.name):
+    while not known.cache.lock(known.name):
         if time.monotonic() > deadline:  # so that it compiles for itself what it calls
             return
         time.sleep(PAUSE_SECONDS)
     try:
-        if mark.exists():
+        if known.are_compiled:
             return
         request = {
             "config": config.model_dump(mode="json"),
@@ -90,11 +90,15 @@ def compile_kernels(
             "copies": copies,
             "cpus": sorted(_cpus()),
         }
+        readers: dict[str, int] = {}
         with _helper(request) as helper:
             assert helper.stdout is not None
             try:
                 for line in helper.stdout:
                     found = json.loads(line)
+                    if "readers" in found:
+                        readers = found["readers"]
+                        continue
                     progress = Progress(MadeKernel(**found.pop("made")), **found)
                     JOURNAL.made.append(progress.made)
                     yield progress
@@ -102,11 +106,9 @@ def compile_kernels(
                 helper.kill()
                 raise
         if helper.returncode == 0:
-            with suppress(OSError):
-                mark.parent.mkdir(mode=folder.folder_mode, exist_ok=True)
-                mark.touch()
+            known.keep(readers)
     finally:
-        folder.unlock(mark.name)
+        known.cache.unlock(known.name)
 
 
 def _cpus() -> set[int]:
@@ -120,18 +122,18 @@ def _cpus() -> set[int]:
     return own
 
 
-def _mark(config: RunConfig, copies: bool) -> Path:
-    """The marker file that says that the kernels of a network are complete."""
+def _known(config: RunConfig, copies: bool) -> KnownKernels:
+    """What is known of the kernels of a network."""
     import vectorized_ops.numba
-    from vectorized_ops.numba.compiling.compiler import CACHE_FOLDER, target_name
+    from vectorized_ops.numba.compiling.compiler import CACHE_FOLDER, kernels_in, target_name
 
-    sources = sorted(Path(*vectorized_ops.numba.__path__).rglob("*.py"))
-    states = [(found.st_size, found.st_mtime_ns) for found in map(os.stat, sources)]
+    root = Path(*vectorized_ops.numba.__path__)
     network = build_network(config)
     chosen = config.backend.winograd, config.backend.algorithms
-    parts = network, *chosen, _method_alone(config), target_name(), states
+    parts = network, *chosen, _method_alone(config), target_name(), str(root)
     made_from = repr((*parts, copies, config.data.operates, config.data.network_order))
-    return CACHE_FOLDER / _COMPLETE / hashlib.sha256(made_from.encode()).hexdigest()[:32]
+    name = hashlib.sha256(made_from.encode()).hexdigest()[:32]
+    return KnownKernels(kernels_in(CACHE_FOLDER), name, root)
 
 
 def _method_alone(config: RunConfig) -> str | None:
@@ -157,20 +159,19 @@ def _helper(request: dict[str, object]) -> subprocess.Popen[str]:
     return helper
 
 
-def compile_for(
-    config: RunConfig, images: int, threads: int, processes: int, copies: bool = False
-) -> Iterator[Progress]:
-    """Compile the kernels of a step in forks of this process, which does nothing else meanwhile.
+def wanted_kernels(
+    config: RunConfig, images: int, threads: int, copies: bool = False
+) -> list[WantedKernel]:
+    """Return the kernels of a step, by a dry run; this process can do nothing else afterwards.
 
     `copies` as in `compile_kernels`.
     """
     from affinity import main_thread_mask_kept
     from knltrain.assembly.preprocessing import rehearse_pass
     from knltrain.data.dataset import Batch
-    from vectorized_ops.numba.compiling.all_cores import compile_missing
     from vectorized_ops.numba.compiling.recording import recording
 
-    with main_thread_mask_kept(), recording() as recorder:  # the forks need all of these cpus
+    with main_thread_mask_kept(), recording() as recorder:  # forks need all of these cpus
         try:
             network = build_network(config)
             batch = Batch.allocate(images, network.input_shape, label_shape_of(config))
@@ -183,7 +184,7 @@ def compile_for(
                 exchange_once(config)
         except Exception as error:  # noqa: BLE001  (what is not foreseen is compiled later)
             print(f"some kernels are compiled when they are called: {error}", file=sys.stderr)
-    yield from compile_missing(recorder.wanted, processes)
+    return recorder.wanted
 
 
 def take_step(config: RunConfig, network: Network, batch: Batch, threads: int) -> None:

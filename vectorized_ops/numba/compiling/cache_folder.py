@@ -113,9 +113,13 @@ class CacheFolder:
         self.make()
         self.check()
         place = self.path / f"{name}{_ENTRY}"
+        self.put(place, hashlib.sha256(content).digest() + content)
+
+    def put(self, place: Path, content: bytes) -> None:
+        """Make or replace a file, as a whole; OSError where that fails."""
         partial = self.new_file_beside(place)
         try:
-            partial.write_bytes(hashlib.sha256(content).digest() + content)
+            partial.write_bytes(content)
             partial.replace(place)
         except BaseException:
             partial.unlink(missing_ok=True)

@@ -19,7 +19,7 @@ from numba.core import compiler as numba_compiler
 from numba.core import dispatcher as numba_dispatcher
 from numba.core import registry, types
 
-from vectorized_ops.numba.compiling.fingerprint import code_size
+from vectorized_ops.numba.compiling.fingerprint import code_size, sources_of
 from vectorized_ops.numba.compiling.recording import LEAST_SIZE, WantedKernel, active_recorder
 from vectorized_ops.numba.compiling.shortcuts import KernelFlags, on_one_stack
 
@@ -93,8 +93,8 @@ class KernelDispatcher(Dispatcher):  # type: ignore[misc]
             self._cache.names_of(kinds, self.targetctx),
             (self.py_func.__name__, str(kinds)),
         )
-        make = partial(self.compile, kinds)
-        return WantedKernel(names, told, self._size, make, self._cache.shared)
+        sources, make = partial(sources_of, self), partial(self.compile, kinds)
+        return WantedKernel(names, told, self._size, sources, make, self._cache.shared)
 
     def _size(self) -> int:
         return LEAST_SIZE + code_size(self)

@@ -18,11 +18,13 @@ class WantedKernel:
     """A kernel for one signature, under its names in the cache.
 
     `make` loads it, or compiles and keeps it. Of twice the `size` it takes about twice as long.
+    `sources` are the files with the code that it is compiled from.
     """
 
     names: EntryNames
     told: tuple[str, str]
     size: Callable[[], int]
+    sources: Callable[[], frozenset[str]]
     make: Callable[[], object]
     shared: SharedKernels
 

@@ -26,7 +26,7 @@ from vectorized_ops.numba.compiling.cache import (
     shared_kernels,
 )
 from vectorized_ops.numba.compiling.compiler import CACHE_FOLDER, SETTINGS
-from vectorized_ops.numba.compiling.fingerprint import fingerprint
+from vectorized_ops.numba.compiling.fingerprint import fingerprint, sources_of
 from vectorized_ops.numba.compiling.kernel_dispatcher import KernelLibrary
 from vectorized_ops.numba.compiling.recording import LEAST_SIZE, WantedKernel, active_recorder
 
@@ -68,7 +68,8 @@ class TileFunction:
     def _wanted(self, constants: tuple[int, ...]) -> WantedKernel:
         names, make = self._names(constants), partial(self._made, constants)
         told = self._define.__name__, str(constants)
-        return WantedKernel(names, told, lambda: LEAST_SIZE, make, _shared())
+        sources = partial(sources_of, self._define, emitted)
+        return WantedKernel(names, told, lambda: LEAST_SIZE, sources, make, _shared())
 
     def _names(self, constants: tuple[int, ...]) -> EntryNames:
         if self._fingerprint is None:

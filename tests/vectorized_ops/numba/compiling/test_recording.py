@@ -20,7 +20,8 @@ from vectorized_ops.numba.compiling.recording import (
 
 def wanted(name: str, folder: Path) -> WantedKernel:
     names = EntryNames(name, f"packaged-{name}")
-    return WantedKernel(names, (name, "()"), lambda: 1, list, SharedKernels(CacheFolder(folder)))
+    shared = SharedKernels(CacheFolder(folder))
+    return WantedKernel(names, (name, "()"), lambda: 1, frozenset, list, shared)
 
 
 def test_each_kernel_is_noted_once_in_the_order_of_first_calls(tmp_path: Path) -> None:
