@@ -45,6 +45,25 @@ LEARNT = 0.85
 """A share of the digits that LeNet tells after 60 steps, 0.92 or more; a tenth is by chance."""
 
 
+COPIES_APART = """
+import sys
+
+if "-c" not in sys.argv and sys.argv[0] != "-c":
+    from knltrain.assembly import device_exchange, names
+    from knltrain.backends.torch.mirrors import HOST, Mirrors
+
+    made = device_exchange._on_devices
+
+    def told(*given):
+        print("a group of devices")
+        return made(*given)
+
+    names.build_space = lambda _config: Mirrors(HOST, are_apart=True)
+    device_exchange.check_within_nodes = lambda _config, _method: None
+    device_exchange._on_devices = told
+"""
+
+
 def again(*values: Any) -> Any:
     """Parameters of a test that go over the ground of others once more."""
     return pytest.param(*values, marks=pytest.mark.long)
@@ -367,6 +386,33 @@ def test_several_groups_of_a_host_each_come_to_the_center(made: Hosts, folder: P
         assert np.array_equal(locals_[rank], locals_[rank + 1])
     assert not any(np.array_equal(locals_[0], other) for other in locals_[2::2])
     assert_goes_on_from_its_end(made, folder)
+
+
+@pytest.mark.parametrize(
+    ("way", "method"), [("gloo", "hierarchical_sgd"), again("mpi", "shmcaffe_h")]
+)
+def test_groups_on_devices_train_as_those_of_the_host(
+    made: Hosts, folder: Path, way: str, method: str
+) -> None:
+    """All but the devices is real: copies apart of the host's vectors are in their place."""
+    (folder / "sitecustomize.py").write_text(COPIES_APART)
+    chosen = words(*by(way, method, "group_size=2", "communication_period=4"), *LEARNS)
+    chosen += ["--set", "backend.name=torch", "--set", "backend.implementation=reference"]
+    emulated = {"PYTHONPATH": f"{folder}:{Path(__file__).parents[3]}"}
+    for name in ("segment", "device"):
+        more = ("--set", f"exchange.within_nodes={name}", "--set", f"name={name}")
+        with started(made, folder, *chosen, *more, variables=emulated) as process:
+            _, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+        result = json.loads((folder / "runs" / name / "result.json").read_text())
+        assert result["test_accuracy"] > LEARNT
+        log = (folder / "runs" / name / "worker-3.log").read_text()
+        assert log.count("a group of devices") == (name == "device")
+    if method == "hierarchical_sgd":  # the other one's groups do not wait for each other
+        expected, found = (
+            kept(folder, name, "worker-3")["local"] for name in ("segment", "device")
+        )
+        assert np.linalg.norm(found - expected) < 1e-4 * np.linalg.norm(expected)
 
 
 @pytest.mark.parametrize("method", ["seasgd", again("shmcaffe_h")])
