@@ -20,6 +20,7 @@ class ReLU(Layer):
     def __init__(self, name: str, shape: tuple[int, ...], options: Options | None = None) -> None:
         super().__init__(name, options)
         self._shape = RectifierShape(shape)
+        self.inputs, self.outputs = (shape,), shape
         self._out, self._inputs_gradient = self._array(*shape), self._array(*shape)
 
     def forward(self, values: AnyArray) -> AnyArray:

@@ -20,7 +20,8 @@ class Convolution(ProductLayer):
     """A convolution of any `shape` with `parameters` weights (K, C/G, R, S) and bias (K,).
 
     Its gradient is computed and sent in `chunks` of output channels, in whole groups if there are
-    several. Raises NetworkError for an invalid number of chunks.
+    several. The bias learns `bias_rate` times as fast. Raises NetworkError for an invalid number of
+    chunks.
     """
 
     kind = "convolution"
@@ -34,13 +35,15 @@ class Convolution(ProductLayer):
         options: Options | None = None,
         *,
         bias: bool = True,
+        bias_rate: float = 1.0,
         chunks: int = 1,
     ) -> None:
         shapes: dict[str, tuple[int, ...]] = {"weights": shape.weights}
         if bias:
             shapes["bias"] = (shape.filters,)
-        super().__init__(name, shapes, reducer, options)
+        super().__init__(name, shapes, reducer, options, rates={"bias": bias_rate})
         self._shape = shape
+        self.inputs, self.outputs = (shape.inputs,), shape.outputs
         self._draw("weights", math.prod(shape.weights[1:]))
         self._operation = self._operations.convolution(shape)
         found = cut(name, shape.filters, shape.channels, shape.groups, chunks)

@@ -18,8 +18,8 @@ from vectorized_ops.shapes import DenseShape
 class Dense(ProductLayer):
     """From `inputs` to `outputs` for N `images`, with weights (O, I) and bias (O,).
 
-    Its gradient is computed and sent in `chunks` of outputs. Raises NetworkError for invalid chunks
-    or counts.
+    Its gradient is computed and sent in `chunks` of outputs. The bias learns `bias_rate` times as
+    fast. Raises NetworkError for invalid chunks or counts.
     """
 
     kind = "dense"
@@ -35,6 +35,7 @@ class Dense(ProductLayer):
         options: Options | None = None,
         *,
         bias: bool = True,
+        bias_rate: float = 1.0,
         chunks: int = 1,
     ) -> None:
         if min(images, inputs, outputs) < 1:
@@ -45,8 +46,9 @@ class Dense(ProductLayer):
         shapes: dict[str, tuple[int, ...]] = {"weights": (outputs, inputs)}
         if bias:
             shapes["bias"] = (outputs,)
-        super().__init__(name, shapes, reducer, options)
+        super().__init__(name, shapes, reducer, options, rates={"bias": bias_rate})
         self._shape = DenseShape(images, inputs, outputs)
+        self.inputs, self.outputs = ((images, inputs),), (images, outputs)
         self._draw("weights", inputs)
         self._operation = self._operations.dense(images, inputs, outputs)
         self._chunks = [chunk.outputs for chunk in cut(name, outputs, inputs, 1, chunks)]

@@ -25,6 +25,11 @@ class Layer(ABC):
 
     kind: ClassVar[str]
 
+    inputs: tuple[tuple[int, ...], ...]
+    """Shape (N, H, W, C) or (N, I) of each array that `forward` takes, for N images."""
+    outputs: tuple[int, ...]
+    """Shape of what `forward` returns."""
+
     def __init__(self, name: str, options: Options | None) -> None:
         self.name, self.options = name, options or Options()
         self.times = {direction: Times() for direction in DIRECTIONS}
@@ -52,6 +57,13 @@ class Layer(ABC):
         """Make an array in the memory order of the implementation; the first of `shape` is N."""
         array: AnyArray = self._operations.activations(shape)
         return array
+
+    def _lacking(self, operation: str) -> NetworkError:
+        """The error where the implementation has no such operation."""
+        return NetworkError(
+            f"layer '{self.name}': '{self.options.implementation}' has no {operation}; expected "
+            "Options with the implementation 'numba' or 'reference'"
+        )
 
     def _check(self, what: str, given: AnyArray, expected: AnyArray) -> None:
         """Raise NetworkError unless an array is as `expected`."""

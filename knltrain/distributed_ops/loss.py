@@ -31,11 +31,13 @@ class SoftmaxCrossEntropy(Layer):
         weight: float = 1.0,
     ) -> None:
         super().__init__(name, options)
-        self._shape, self._weight = SoftmaxCrossEntropyShape(images, classes), weight
+        self._shape = SoftmaxCrossEntropyShape(images, classes)
+        self._weight = weight
+        self.inputs, self.outputs = ((images, classes),), ()
         self._gradient = self._array(images, classes)
 
     def forward(self, logits: AnyArray, labels: npt.NDArray[np.int64]) -> float:
-        """Return the mean loss of the first n images, of `labels` (n,) int64.
+        """Return the mean loss of the first n images, times its weight; `labels` (n,) int64.
 
         Raises NetworkError for invalid labels.
         """

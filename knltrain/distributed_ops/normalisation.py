@@ -56,6 +56,7 @@ class BatchNormalisation(WeightedLayer):
         statistics = {"running_mean": rate, "running_variance": rate}
         super().__init__(name, dict.fromkeys(names, (channels,)), reducer, options, statistics)
         self._shape = BatchNormalisationShape(shape, epsilon)
+        self.inputs, self.outputs = (shape,), shape
         self._unbiased = np.float32(count / (count - 1))
         self._operation: Any = self._operations.batch_normalisation(*shape, epsilon)
         self.parameters["scale"].fill(1)

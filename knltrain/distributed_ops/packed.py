@@ -40,13 +40,17 @@ class PackedLayout:
         }
 
     def segments(
-        self, decays: Mapping[str, float], statistics: Mapping[str, float]
+        self,
+        decays: Mapping[str, float],
+        statistics: Mapping[str, float],
+        rates: Mapping[str, float],
     ) -> ParameterGroups:
-        """Return the optimizer's segments: which parameters decay, and which are statistics."""
+        """Return the optimizer's segments: which parameters decay, which are statistics, and the
+        factors of the learning rate."""
         names = list(self._shapes)
         return ParameterGroups(
             np.array([*self.begins.values(), self.size], np.int64),
-            np.ones(len(names), np.float32),
+            np.array([rates.get(name, 1.0) for name in names], np.float32),
             np.array([decays.get(name, 0.0) for name in names], np.float32),
             np.array([statistics.get(name, np.nan) for name in names], np.float32),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import final
 
 import numpy as np
@@ -25,6 +26,7 @@ class Images(Layer):
     ) -> None:
         super().__init__(name, options)
         self._shape, self._out = CopyShape(shape), self._array(*shape)
+        self.inputs, self.outputs = (), shape
 
     def load(self, images_nhwc: AnyArray) -> AnyArray:
         """Return images (n, H, W, C), n <= N, in C order and float32; the others become zero.
@@ -58,9 +60,9 @@ class Flatten(Layer):
         self, name: str, shape: tuple[int, int, int, int], options: Options | None = None
     ) -> None:
         super().__init__(name, options)
-        self.outputs = int(np.prod(shape[1:]))
+        self.inputs, self.outputs = (shape,), (shape[0], math.prod(shape[1:]))
         self._shape = CopyShape(shape)
-        self._out = self._array(shape[0], self.outputs)
+        self._out = self._array(*self.outputs)
         self._inputs_gradient = self._array(*shape)
 
     def forward(self, images: AnyArray) -> AnyArray:

@@ -39,6 +39,7 @@ class WeightedLayer(Layer):
         reducer: Reducer,
         options: Options | None,
         statistics: Mapping[str, float] | None = None,
+        rates: Mapping[str, float] | None = None,
     ) -> None:
         super().__init__(name, options)
         self.reducer = reducer
@@ -49,7 +50,7 @@ class WeightedLayer(Layer):
         self.gradients = self._packed.views(self._gradient)
         self._handle: GradientHandle | None = None
         segments = self._packed.segments(
-            {"weights": self.options.weight_decay}, dict(statistics or {})
+            {"weights": self.options.weight_decay}, statistics or {}, rates or {}
         )
         self._update = self.options.sgd_update(segments, Clipping(), self.options.momentum, False)
 

@@ -23,8 +23,9 @@ def test_parameters_lie_one_after_the_other_each_at_a_cache_line() -> None:
 
 def test_each_parameter_moves_in_its_own_way() -> None:
     packed = PackedLayout({"weights": (20,), "bias": (3,), "running": (3,)})
-    segments = packed.segments({"weights": 0.5}, {"running": 0.25})
+    segments = packed.segments({"weights": 0.5}, {"running": 0.25}, {"bias": 2.0})
     assert segments.bounds.tolist() == [0, 32, 48, 64]
     assert segments.decays.tolist() == [0.5, 0.0, 0.0]
     assert segments.ordinary.tolist() == [True, True, False]
     assert segments.statistics[2] == 0.25
+    assert segments.rates.tolist() == [1.0, 2.0, 1.0]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import secrets
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,15 +21,15 @@ TEXT = (REPOSITORY / "docs" / "library.md").read_text(encoding="utf-8")
 TOLD = re.compile(r"rank (\d): accuracy ([\d.]+) -> ([\d.]+), weights ([0-9a-f]{16})")
 
 
-def program() -> str:
-    (found,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    return str(found)
+def programs() -> tuple[str, str]:
+    digits, googlenet = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    return str(digits), str(googlenet)
 
 
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     path = tmp_path / "digits.py"
-    path.write_text(program(), encoding="utf-8")
+    path.write_text(programs()[0], encoding="utf-8")
     return path
 
 
@@ -68,10 +71,84 @@ def test_two_processes_learn_by_torchrun_and_gloo(script: Path) -> None:
     check([start("-m", *run, str(script))])
 
 
-def test_program_needs_no_network_worker_or_configuration() -> None:
-    tree = ast.parse(program())
+COMPARED = """
+import json, sys
+import numpy as np
+from knltrain.assembly import build_dataset, build_network
+from knltrain.config import load_config
+from knltrain.data.order import ShardedBatches
+from knltrain.input.batch_feed import FilledHere
+from knltrain.network.parameters import ParameterVector
+from knltrain.distributed_ops import Options, SingleProcessReducer
+from googlenet import GoogLeNet
+
+config = load_config("run.toml")
+network = build_network(config)
+first = ParameterVector(network)
+first.initialise(config.seed)
+chosen = config.optimizer
+options = Options(
+    "numba", winograd=False, momentum=chosen.momentum, weight_decay=chosen.weight_decay
+)
+graph = GoogLeNet(config.train.batch, 10, SingleProcessReducer(), options).graph
+for name, values in graph.parameters.items():
+    values[...] = first.views.pop(name)
+assert not first.views
+feed = FilledHere(
+    ShardedBatches(build_dataset(config).train, config.train.batch, 0, 1, config.seed),
+    network.input_shape,
+)
+losses = []
+for step in range(config.train.steps):
+    batch = feed.take(step)
+    losses.append(graph.loss(batch.images_nhwc, batch.labels, int(batch.key[0])))
+    graph.backward()
+    graph.step(config.learning_rate.base)
+print(json.dumps(losses))
+"""
+GOOGLENET = """
+workers = 1
+network = { name = "googlenet", classes = 10 }
+data.name = "random"
+train = { batch = 4, steps = 3 }
+optimizer = { momentum = 0.9, weight_decay = 0.0002 }
+learning_rate = { base = 0.01, policy = "fixed" }
+backend = { name = "cpu", implementation = "numba", winograd = false, threads = 2 }
+exchange.method = "sync_sgd"
+evaluation = { every_epochs = 0, at_end = false }
+checkpoint = { every_epochs = 0, every_minutes = 0, at_end = false }
+"""
+
+
+@pytest.mark.slow
+def test_losses_of_googlenet_are_those_of_a_run(
+    tmp_path: Path, start_knltrain: Callable[..., Any]
+) -> None:
+    (tmp_path / "googlenet.py").write_text(programs()[1], encoding="utf-8")
+    (tmp_path / "run.toml").write_text(GOOGLENET)
+    run = start_knltrain("train", "run.toml", cwd=tmp_path)
+    _, err = run.communicate(timeout=120)
+    assert run.returncode == 0, err
+    lines = (tmp_path / "runs/run/metrics-0.jsonl").read_text().splitlines()
+    expected = [told["loss"] for told in map(json.loads, lines) if told["kind"] == "train"]
+    assert len(expected) == 3
+    paths = f"{REPOSITORY}:{tmp_path}"
+    script = subprocess.run(
+        [sys.executable, "-c", COMPARED],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": paths, "NUMBA_NUM_THREADS": "2"},
+        capture_output=True,
+        text=True,
+    )
+    assert script.returncode == 0, script.stderr
+    assert json.loads(script.stdout) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("program", programs(), ids=["digits", "googlenet"])
+def test_program_needs_no_network_worker_or_configuration(program: str) -> None:
+    tree = ast.parse(program)
     modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert {name for name in modules if name and name.startswith("knltrain")} == {
+    assert {name for name in modules if name and name.startswith("knltrain")} <= {
         "knltrain.data.digits",
         "knltrain.distributed_ops",
         "knltrain.torch_distributed.reducer",

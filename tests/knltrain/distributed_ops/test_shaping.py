@@ -40,7 +40,7 @@ def test_maps_become_vectors_channel_by_channel_and_come_back(
     vectors = layer.forward(laid_out(options, images))
     np.testing.assert_array_equal(vectors[:5], images.transpose(0, 3, 1, 2).reshape(5, -1))
     np.testing.assert_array_equal(layer.backward_data(vectors)[:5], images)
-    assert layer.outputs == 24
+    assert layer.outputs == (5, 24)
     assert layer.cost("forward").memory_bytes == 2 * 4 * 5 * 24
 
 
