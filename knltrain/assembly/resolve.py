@@ -14,7 +14,7 @@ LEAST_IMAGES = 16
 """Images that "auto" gives each worker at least: with fewer, lanes of its vectors stay empty."""
 
 BETA = 0.9
-"""β = P α of Zhang, Choromanska, LeCun 2015: the moving rate is 0.9 / workers if none is given."""
+"""β = P α of Zhang, Choromanska, LeCun 2015, if neither α, β nor ρ is given."""
 
 
 def resolve_workers(config: RunConfig, most: int) -> int:
@@ -44,17 +44,32 @@ def resolved(config: RunConfig, most: int = 1) -> RunConfig:
     exchange, workers = config.exchange, config.total_workers
     facts = METHODS.get(exchange.method)
     reads = () if facts is None else facts.reads
-    found: dict[str, float] = {}
+    found: dict[str, float | None] = {}
     if "group_size" in reads and workers > 1:
         found["group_size"] = group_size_of(config, workers)
     elif "moving_rate" in reads:  # groups have one of theirs on each level
-        found["moving_rate"] = moving_rate_of(config, workers)
+        found |= {"moving_rate": moving_rate_of(config, workers), "beta": None, "rho": None}
     return config.model_copy(update={"exchange": exchange.model_copy(update=found)})
 
 
 def moving_rate_of(config: RunConfig, workers: int) -> float:
-    """The moving rate α as configured, else β / workers."""
-    return config.exchange.moving_rate or BETA / workers
+    """The moving rate α of workers of one center: as configured, ρ η or β / workers.
+
+    η is the base of the learning rate: α stays as it is while the rate changes. ConfigError if ρ η
+    is no share.
+    """
+    chosen, rate = config.exchange, config.learning_rate.base
+    if chosen.moving_rate is not None:
+        return chosen.moving_rate
+    if chosen.rho is None:
+        return (chosen.beta or BETA) / workers
+    if chosen.rho * rate >= 1:
+        raise ConfigError(
+            f"exchange.rho = {chosen.rho:g} with a learning rate of {rate:g} is a moving rate of "
+            f"{chosen.rho * rate:g}: expected less than 1; at most {BETA / workers / rate:g} is "
+            f"usual for {workers} workers"
+        )
+    return chosen.rho * rate
 
 
 def group_size_of(config: RunConfig, workers: int) -> int:

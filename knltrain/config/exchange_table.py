@@ -23,7 +23,15 @@ class ExchangeConfig(Table):
     )
     moving_rate: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         default=None,
-        description="pull between a worker and the center (α); left out: 0.9 / workers",
+        description="pull between a worker and the center (α); left out: beta / workers",
+    )
+    beta: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None,
+        description="instead of moving_rate: workers times it (β = P α); left out: 0.9",
+    )
+    rho: Positive | None = Field(
+        default=None,
+        description="instead of moving_rate: it over learning_rate.base (ρ = α / η)",
     )
     center_learning_rate: Positive | None = Field(
         default=None,
@@ -99,6 +107,15 @@ class ExchangeConfig(Table):
     timeout_seconds: Positive = Field(
         default=60.0, description="longest wait for another worker, by step since all last met"
     )
+
+    @model_validator(mode="after")
+    def _the_pull_is_given_once(self) -> ExchangeConfig:
+        given = {key: getattr(self, key) for key in ("moving_rate", "beta", "rho")}
+        given = {key: value for key, value in given.items() if value is not None}
+        if len(given) > 1:
+            listed = " and ".join(f"{key} = {value:g}" for key, value in given.items())
+            raise ValueError(f"{listed} both say how strong the pull is: give one of them")
+        return self
 
     @model_validator(mode="after")
     def _latency_is_that_of_a_link(self) -> ExchangeConfig:

@@ -61,7 +61,7 @@ _HEAVY = "C <- C + v"
 _DOWNPOUR = "every τ steps C <- C + (Wi - pulled); Wi <- C"
 _OUTER = "every τ steps d = mean of W - C"
 
-_ELASTIC = ("moving_rate",)
+_ELASTIC = ("moving_rate", "beta", "rho")
 _MOMENTUM = ("center_momentum", "center_nesterov")
 _RATE = ("center_learning_rate", *_MOMENTUM)
 _GROUPS = ("group_size",)

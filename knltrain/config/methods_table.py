@@ -8,9 +8,9 @@ from typing import Any
 from knltrain.config.methods import METHODS
 
 LEGEND = (
-    "i: worker; W: its parameters; g: its gradient; C: the center; α: moving_rate "
-    "(left out: 0.9 / workers); τ: communication_period; η: learning rate; μ, δ: momentum; "
-    "ηo: center_learning_rate; a: averaging_rate; m: mixing"
+    "i: worker; W: its parameters; g: its gradient; C: the center; α: moving_rate, or rho * η, or "
+    "beta / workers (left out: 0.9 / workers); τ: communication_period; η: learning rate; "
+    "μ, δ: momentum; ηo: center_learning_rate; a: averaging_rate; m: mixing"
 )
 
 

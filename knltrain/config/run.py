@@ -80,11 +80,14 @@ class RunConfig(Table):
         facts = METHODS.get(name) if isinstance(name, str) else None
         if facts is None or exchange is None or optimizer is None:
             return given
+        ours = dict(facts.exchange)
+        if not exchange.keys().isdisjoint(("beta", "rho")):
+            ours.pop("moving_rate", None)
         theirs = facts.optimizer.get("name", "sgd")
         of_theirs = facts.optimizer if optimizer.get("name", theirs) == theirs else {}
         return {
             **given,
-            "exchange": {**facts.exchange, **exchange},
+            "exchange": {**ours, **exchange},
             "optimizer": {**of_theirs, **optimizer},
         }
 

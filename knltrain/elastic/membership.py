@@ -57,7 +57,7 @@ class Membership:
         task = this_task()
         _check_process_group(task)
         share = expected_node_share(task)
-        self.config = config = _configured(model, exchange, implementation, share)
+        self.config = config = _configured(model, exchange, implementation, share, learning_rate(0))
         self._peers: JobPeers | None = None
         self._memory: NodeMemory | None = None
         method = build_method(config, config.total_workers, learning_rate, model)
@@ -119,12 +119,21 @@ def _with_own_fd(point: MeetingPoint) -> MeetingPoint:
 
 
 def _configured(
-    model: PackedModel, exchange: Mapping[str, Any], implementation: str, share: NodeShare
+    model: PackedModel,
+    exchange: Mapping[str, Any],
+    implementation: str,
+    share: NodeShare,
+    learning_rate: float,
 ) -> RunConfig:
     """The configuration of a run that exchanges so; the parts that the user's program has are set.
 
     Its network's name tells the model, so that all workers are found to have the same.
     """
+    if "rho" in exchange and not learning_rate:
+        raise ConfigError(
+            "exchange.rho, which is over the learning rate, with an optimizer whose rate is 0 at "
+            "the start: expected moving_rate or beta instead"
+        )
     shapes = {each.name: list(each.tensor.shape) for each in model.parameters}
     digest = hashlib.sha256(json.dumps(shapes).encode()).hexdigest()[:8]
     workers = share.shares * share.nodes
@@ -134,7 +143,7 @@ def _configured(
         "network": {"name": f"{model.name}, {model.packed_size} values, shapes {digest}"},
         "data": {"name": "that of the program"},
         "train": {"steps": 1, "batch": workers},
-        "learning_rate": {"base": 1.0},
+        "learning_rate": {"base": learning_rate if "rho" in exchange else 1.0},
         "exchange": dict(exchange),
         "backend": {"name": "torch", "implementation": implementation},
     }

@@ -8,6 +8,7 @@ from knltrain.assembly.resolve import (
     fitted_data,
     fitted_network,
     group_size_of,
+    moving_rate_of,
     resolve_workers,
     resolved,
 )
@@ -45,6 +46,31 @@ def test_resolved_run_leaves_nothing_open(config):
     assert given.exchange.moving_rate == 0.1
     averaged = resolved(config(workers="auto", train__batch=64, exchange__method="sync_sgd"), 2)
     assert averaged.exchange.moving_rate is None
+
+
+@pytest.mark.parametrize("method", ["sync_easgd", "seasgd"])
+def test_moving_rate_follows_from_beta_or_from_rho_and_the_learning_rate(config, method):
+    given = {"workers": 3, "train__batch": 15, "exchange__method": method}
+    given["learning_rate__base"] = 0.05
+    assert resolved(config(**given, exchange__beta=0.6)).exchange.moving_rate == pytest.approx(0.2)
+    by_rho = resolved(config(**given, exchange__rho=2.0)).exchange
+    assert by_rho.moving_rate == pytest.approx(0.1)
+    assert by_rho.beta is by_rho.rho is None  # a run's folder says it once
+    with pytest.raises(
+        ConfigError, match=r"rho = 20 with a learning rate of 0.05 is a moving rate"
+    ):
+        resolved(config(**given, exchange__rho=20.0))
+
+
+def test_centers_of_groups_have_a_rate_of_their_own_members(config):
+    given = config(workers=4, exchange__method="hierarchical_easgd", exchange__beta=0.6)
+    assert resolved(given).exchange.beta == 0.6
+    assert moving_rate_of(given, 2) == pytest.approx(0.3)
+
+
+def test_beta_and_rho_are_of_elastic_methods(config):
+    with pytest.raises(ValueError, match=r"exchange.beta = 0.5 is read by .*, not by sync_sgd"):
+        config(exchange__method="sync_sgd", exchange__beta=0.5)
 
 
 @pytest.mark.parametrize(("given", "size"), [(None, 4), (4, 4), (2, 2), (1, 1)])

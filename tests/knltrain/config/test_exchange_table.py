@@ -16,6 +16,8 @@ def test_keys_of_some_methods_are_left_open() -> None:
     "wrong",
     [
         {"moving_rate": 1.0},
+        {"beta": 1.5},
+        {"rho": 0.0},
         {"center_learning_rate": 0.0},
         {"averaging_rate": 1.5},
         {"group_size": 0},
@@ -31,6 +33,13 @@ def test_keys_of_some_methods_are_left_open() -> None:
 def test_values_out_of_range_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         ExchangeConfig.model_validate(wrong)
+
+
+@pytest.mark.parametrize("keys", [("moving_rate", "beta"), ("beta", "rho"), ("moving_rate", "rho")])
+def test_the_pull_is_said_once(keys: tuple[str, str]) -> None:
+    told = " and ".join(f"{key} = 0.5" for key in keys)
+    with pytest.raises(ValidationError, match=f"{told} both say how strong the pull is: give one"):
+        ExchangeConfig.model_validate(dict.fromkeys(keys, 0.5))
 
 
 def test_latency_of_no_link_is_refused() -> None:

@@ -41,6 +41,7 @@ def test_workers_with_different_models_are_refused() -> None:
         ("easgdd", {}, "unknown exchange.method .easgdd.*did you mean .easgd."),
         ("caffegpi", {}, "takes the optimizer's step layer by layer"),
         ("sync_easgd", {"moving_rate": 2.0}, "exchange.moving_rate"),
+        ("sync_easgd", {"rho": 500.0}, "exchange.rho = 500 with a learning rate of"),
         ("sync_sgd", {"moving_rate": 0.2}, "exchange.moving_rate = 0.2 is read by"),
         ("sync_easgd", {"tau": 4}, "tau"),
         ("shmcaffe_h", {}, "expected at least 2"),
