@@ -22,8 +22,8 @@ from knltrain.bench.nodes.rows import row, star_by_seasgd
 from knltrain.bench.nodes.training import Ground, Training, TrainingFigures
 from knltrain.bench.nodes.trainings import named
 from knltrain.bench.step.benchmark import SEED
+from knltrain.bench.step.bounds import bounds_of
 from knltrain.bench.step.job import write_job
-from knltrain.bench.step.peer_process import PeerProcess
 from knltrain.errors import ConfigError
 from knltrain.launch.signals import signals_raise
 from knltrain.launch.temporary_folder import temporary_folder
@@ -66,14 +66,14 @@ def run_nodes_benchmark(
     with signals_raise(), hosts(nodes, gbits, latency_us) as made, temporary_folder() as kept:
         write_job(kept.path, described, batch, SEED)
         ground = Ground(made, groups, network, kept.path, batch, steps, trace_steps)
-        link, before = link_gbytes_per_second(made), _machine(ground.cpus)
+        link, before = link_gbytes_per_second(made), bounds_of(ground.cpus)
         found: dict[str, list[TrainingFigures]] = {each.name: [] for each in compared}
         for number, each in product(range(1, rounds + 1), compared):
             one = _train(each, ground, kept.path)
             found[each.name].append(one)
             _keep(one, each.name, traces)
             tell(f"round {number} of {rounds}, {each.name}: {one.images_per_second:.2f} images/s")
-        after = _machine(ground.cpus)
+        after = bounds_of(ground.cpus)
     return {
         "machine": {"model": read_topology().model, "before": before, "after": after},
         "network": network,
@@ -125,12 +125,3 @@ def _keep(found: TrainingFigures, name: str, traces: Path | None) -> None:
     if traces is not None:
         for rank, text in enumerate(found.traces):
             (traces / f"trace-{name}-{rank}.json").write_text(text, encoding="utf-8")
-
-
-def _machine(cpus: Sequence[int]) -> dict[str, float]:
-    """Measure the machine's bounds while nothing else runs."""
-    arguments = ["-m", "knltrain.bench.step.machine_peer", str(len(cpus))]
-    with PeerProcess("machine", arguments, cpus) as machine:
-        machine.wait_ready()
-        bounds: dict[str, float] = machine.measure(3.0)
-    return bounds

@@ -94,10 +94,12 @@ class KnltrainTraining(Training):
         return configuration(ground, ground.workers, "\n".join((method, between, written)))
 
 
-def carried_out(command: Sequence[str], folder: Path) -> tuple[int, str]:
+def carried_out(
+    command: Sequence[str], folder: Path, longest_seconds: float | None = LONGEST_SECONDS
+) -> tuple[int, str]:
     """Run a command to its end; return its status and its standard error.
 
-    If it takes more than LONGEST_SECONDS, or a signal comes, it is asked to end first: a killed
+    If it takes more than `longest_seconds`, or a signal comes, it is asked to end first: a killed
     command leaves its children, which write into the folder for a moment more.
     """
     with subprocess.Popen(
@@ -109,7 +111,7 @@ def carried_out(command: Sequence[str], folder: Path) -> tuple[int, str]:
         text=True,
     ) as process:
         try:
-            _, said = process.communicate(timeout=LONGEST_SECONDS)
+            _, said = process.communicate(timeout=longest_seconds)
         except BaseException:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
@@ -140,7 +142,10 @@ def _hidden(result: Mapping[str, Any]) -> float | None:
 def on_all(
     hosts: Hosts, groups: Iterable[Sequence[int]], folder: Path, words: Sequence[str]
 ) -> list[str]:
-    """The command that runs knltrain with these words on all hosts, each on a group of cpus."""
+    """The command that runs knltrain with these words on all hosts, each on a group of cpus.
+
+    It needs files, which go into the folder.
+    """
     names = [_way_file(folder, number, hosts, cpus).name for number, cpus in enumerate(groups)]
     to_all = ("--hosts", ",".join(names), "--address", hosts.addresses[0])
     via = ("--via", shlex.quote(f"{folder}/{{host}}"))

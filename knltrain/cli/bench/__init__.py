@@ -14,6 +14,7 @@ _NAMES = (
     "exchange",
     "methods",
     "nodes",
+    "scaling",
     "one-sided",
     "ddp",
     "elastic",

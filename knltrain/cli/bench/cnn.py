@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from knltrain.cli.bench.report import check_files, listed, report_option, show
+from knltrain.cli.bench.report import check_files, listed, numbers, report_option, show
 from knltrain.cli.options import PathFromHome
 from knltrain.cli.saying import say
 
@@ -45,8 +45,8 @@ def cnn(
     check_files(report_file)
     report = run_cnn_benchmark(
         listed(networks),
-        _numbers("--workers", workers),
-        _numbers("--hosts", hosts),
+        numbers("--workers", workers),
+        numbers("--hosts", hosts),
         batch=batch,
         steps=steps,
         method=method,
@@ -54,13 +54,3 @@ def cnn(
         tell=say,
     )
     show(report, format_table, report_file)
-
-
-def _numbers(option: str, text: str) -> list[int]:
-    try:
-        return [int(each) for each in listed(text)]
-    except ValueError:
-        raise click.BadParameter(
-            f"'{text}': expected whole numbers with commas between them, as 1,2",
-            param_hint=option,
-        ) from None

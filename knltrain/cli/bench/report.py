@@ -33,6 +33,17 @@ def listed(names: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
+def numbers(option: str, text: str) -> list[int]:
+    """The whole numbers in a comma-separated text; BadParameter for others."""
+    try:
+        return [int(each) for each in listed(text)]
+    except ValueError:
+        raise click.BadParameter(
+            f"'{text}': expected whole numbers with commas between them, as 1,2",
+            param_hint=option,
+        ) from None
+
+
 def check_files(report_file: Path | None, picture: Path | None = None) -> None:
     """Refuse output files that cannot be written, before anything is measured.
 

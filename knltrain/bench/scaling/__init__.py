@@ -1,0 +1,1 @@
+"""Weak and strong scaling of trainings on this machine."""

@@ -1,0 +1,81 @@
+"""`knltrain bench scaling`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from knltrain.cli.bench.report import check_files, numbers, picture_option, report_option, show
+from knltrain.cli.options import CONFIG, PathFromHome, overrides_option
+from knltrain.cli.saying import say
+
+
+@click.command()
+@click.argument("config", required=False, type=CONFIG)
+@click.option("--nodes", default="1", show_default=True, help="Numbers of emulated hosts.")
+@click.option("--workers", default="1,2", show_default=True, help="Numbers of them on each node.")
+@click.option(
+    "--batches",
+    default="64",
+    show_default=True,
+    help="Images of a step: of each worker in weak scaling, of all in strong.",
+)
+@click.option(
+    "--scaling",
+    type=click.Choice(["weak", "strong"]),
+    default="weak",
+    show_default=True,
+    help="Whether the batch of a worker or that of all stays.",
+)
+@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
+@click.option(
+    "--gbits",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="Gbit/s of the links between nodes.",
+)
+@overrides_option
+@click.option(
+    "--runs",
+    type=PathFromHome(exists=True, file_okay=False, path_type=Path),
+    help="Folder for the folders of all runs.",
+)
+@report_option
+@picture_option("efficiency, speed and accuracy")
+def scaling(
+    config: Path | None,
+    nodes: str,
+    workers: str,
+    batches: str,
+    scaling: Literal["weak", "strong"],
+    rounds: int,
+    gbits: float,
+    overrides: tuple[str, ...],
+    runs: Path | None,
+    report_file: Path | None,
+    picture: Path | None,
+) -> None:
+    """Train CONFIG by more and more workers, and compare their speed with that of one.
+
+    Without CONFIG: LeNet on the digits.
+    """
+    from knltrain.bench.scaling.benchmark import run_scaling_benchmark
+    from knltrain.scaling import draw_scaling, told
+
+    check_files(report_file, picture)
+    report = run_scaling_benchmark(
+        config,
+        nodes=numbers("--nodes", nodes),
+        workers=numbers("--workers", workers),
+        batches=numbers("--batches", batches),
+        scaling=scaling,
+        rounds=rounds,
+        gbits=gbits,
+        overrides=overrides,
+        runs=runs,
+        tell=say,
+    )
+    show(report, told, report_file, picture, draw_scaling)

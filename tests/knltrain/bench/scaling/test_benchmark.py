@@ -1,0 +1,86 @@
+"""Trainings on several grounds, few steps."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knltrain.bench.scaling import benchmark
+from knltrain.bench.scaling.benchmark import run_scaling_benchmark
+from knltrain.errors import ConfigError
+
+from ...hosts import hosts_or_skip
+
+needs_two_cpus = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cpus")
+FEW = ("train.epochs=1", "data.train_images=192", "data.test_images=64", "backend.threads=1")
+
+
+@pytest.fixture
+def bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benchmark, "bounds_of", lambda cpus: {"sgemm_gflops": float(len(cpus))})
+
+
+@pytest.mark.slow
+@needs_two_cpus
+@pytest.mark.usefixtures("bounds")
+def test_one_worker_and_two_are_compared_and_their_runs_kept(tmp_path: Path) -> None:
+    told: list[str] = []
+    options: dict[str, Any] = {"overrides": FEW, "runs": tmp_path, "tell": told.append}
+    report = run_scaling_benchmark(
+        None, nodes=[1], workers=[1, 2], batches=[32], rounds=1, **options
+    )
+    assert told == ["round 1 of 1: 1x1-batch-32", "round 1 of 1: 1x2-batch-64"]
+    assert (report["scaling"], report["link_gbits"]) == ("weak", None)
+    one, two = report["rows"]
+    assert (one["workers"], one["batch"], two["workers"], two["batch"]) == (1, 32, 2, 64)
+    assert two["efficiency"] > 0
+    assert two["communication_share"] > 0
+    assert [len(row["accuracy_by_seconds"]) for row in (one, two)] == [1, 1]
+    assert report["machine"]["before"] == report["machine"]["after"]
+    assert (tmp_path / "1x2-batch-64-1" / "result.json").exists()
+
+
+@pytest.mark.slow
+@needs_two_cpus
+@pytest.mark.usefixtures("bounds")
+def test_two_nodes_train_a_configuration_of_ones_own(tmp_path: Path) -> None:
+    with hosts_or_skip(2):
+        pass
+    config = tmp_path / "own.toml"
+    config.write_text(benchmark.OF_ITSELF.replace("sync_easgd3", "sync_sgd"))
+    report = run_scaling_benchmark(
+        config,
+        nodes=[1, 2],
+        workers=[1],
+        batches=[64],
+        scaling="strong",
+        rounds=1,
+        overrides=(*FEW, "exchange.between_nodes=gloo"),
+    )
+    assert (report["scaling"], report["method"], report["link_gbits"]) == ("strong", "sync_sgd", 10)
+    assert [(row["nodes"], row["batch"]) for row in report["rows"]] == [(1, 64), (2, 64)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"workers": [0]}, "expected --nodes, --workers and --batches of 1 or more"),
+        ({"batches": []}, "expected --nodes, --workers and --batches of 1 or more"),
+        ({"workers": [1]}, "all grounds have the same number of workers: expected several"),
+        ({"workers": [1, 4096]}, "4096 workers: expected at most one for each of"),
+        ({"scaling": "strong", "batches": [33]}, "33 images does not divide evenly among 2 wor"),
+        ({"overrides": ("exchange.metod=easgd",)}, "did you mean 'exchange.method'"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_at_once(options: Any, message: str) -> None:
+    given = {"nodes": [1], "workers": [1, 2], "batches": [32], **options}
+    with pytest.raises(ConfigError, match=message):
+        run_scaling_benchmark(None, **given)
+
+
+def test_a_configuration_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"missing\.toml"):
+        run_scaling_benchmark(tmp_path / "missing.toml", nodes=[1], workers=[1, 2], batches=[32])
