@@ -29,6 +29,7 @@ FLOORS = {
     "knltrain.timeline": 2,
     "knltrain.communication": 3,
     "knltrain.confusion": 3,
+    "knltrain.cost_model": 3,
     "knltrain.interchange": 3,
     "knltrain.optimizers": 3,
     "knltrain.backends": 4,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from knltrain.bench.exchange.contestants import PEERS, Contestant
-from knltrain.bench.exchange.latency import fit
+from knltrain.cost_model.line import fit
 
 Rounds = Sequence[float]
 

@@ -15,6 +15,7 @@ _NAMES = (
     "methods",
     "nodes",
     "scaling",
+    "cost-model",
     "one-sided",
     "ddp",
     "elastic",

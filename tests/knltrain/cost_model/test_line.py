@@ -2,7 +2,7 @@
 
 import pytest
 
-from knltrain.bench.exchange.latency import Line, fit
+from knltrain.cost_model.line import Line, fit
 
 
 def test_times_on_a_line_give_the_line_back():

@@ -1,0 +1,1 @@
+"""The cost model of exchanges, beside published measurements and for a network."""
