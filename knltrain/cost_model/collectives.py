@@ -72,7 +72,7 @@ def ring(link: Link, size: float, ranks: int) -> float:
 def recursive_doubling(link: Link, size: float, ranks: int) -> float:
     """An all-reduce by pairs: ⌊log P⌋ (α + β n + γ n), and twice a message for what is no power."""
     full = _pairings(ranks)
-    extra = 0.0 if ranks == 2**full else 2 * link.message(size) + link.gamma * size
+    extra = 0.0 if ranks == 1 << full else 2 * link.message(size) + link.gamma * size
     return full * (link.message(size) + link.gamma * size) + extra
 
 
@@ -82,7 +82,7 @@ def halving_and_doubling(link: Link, size: float, ranks: int) -> float:
     Where P is no power of 2 the ranks beyond one send everything once there and once back.
     """
     full = _pairings(ranks)
-    power = 2**full
+    power = 1 << full
     extra = 0.0 if ranks == power else 2 * link.message(size)
     share = size * (power - 1) / power
     return 2 * full * link.alpha + share * (2 * link.beta + link.gamma) + extra
