@@ -1,10 +1,11 @@
-"""Slurm's compact notation of host lists, as in `n[001-003,7],login`."""
+"""Lists of hosts: in Slurm's compact notation, as in `n[001-003,7],login`, and in machine files."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Final
 
 from knltrain.errors import ConfigError
@@ -26,6 +27,36 @@ def hosts_of(text: str) -> tuple[str, ...]:
     if len(found) > MOST_HOSTS:
         raise ConfigError(f"'{_shown(text)}' names more than {MOST_HOSTS} hosts")
     return found
+
+
+def hosts_in(file: Path) -> tuple[str, ...]:
+    """Return the hosts of a machine file: in each line a name, or a list in Slurm's notation.
+
+    What is behind a # is a comment. Raises ConfigError for a file that cannot be read, for more
+    than names, and for one that is there twice.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{file}: no machine file that can be read ({error})") from error
+    found: dict[str, int] = {}
+    for number, line in enumerate(lines, start=1):
+        words = line.partition("#")[0].split()
+        if len(words) > 1:
+            raise ConfigError(
+                f"{file}, line {number}: '{_shown(line.strip())}' is more than a name; how many "
+                "workers a computer has, --workers says for all"
+            )
+        for host in hosts_of("".join(words)):
+            if host in found:
+                raise ConfigError(
+                    f"{file}, line {number}: '{host}' is in line {found[host]} already: expected "
+                    "each computer once; how many workers it has, --workers says"
+                )
+            found[host] = number
+    if not found:
+        raise ConfigError(f"{file} names no host: expected one in each line")
+    return tuple(found)
 
 
 def _words(text: str) -> Iterator[str]:

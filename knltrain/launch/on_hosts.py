@@ -49,7 +49,7 @@ def launch(
     ConfigError for invalid hosts, RunAborted if a signal ended the launch, and KnltrainError where
     ssh does not reach a host.
     """
-    if len(set(hosts)) != len(hosts) or not all(hosts):
+    if len(set(hosts)) != len(hosts) or not hosts:
         raise ConfigError(
             f"--hosts {','.join(hosts)}: expected names that differ, such as --hosts node1,node2"
         )

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from knltrain.cluster.host_list import hosts_of
+from knltrain.cluster.host_list import hosts_in, hosts_of
 from knltrain.errors import ConfigError
 
 
@@ -56,3 +58,30 @@ def test_more_hosts_than_there_can_be_are_not_counted_to_the_end(text: str) -> N
 
 def test_many_commas_take_no_longer_than_they_are_long() -> None:
     assert hosts_of("," * 100_000 + "n[1,2]") == ("n1", "n2")
+
+
+def test_a_machine_file_has_hosts_in_its_lines(tmp_path: Path) -> None:
+    file = tmp_path / "machines"
+    file.write_text("# of the cluster\nlogin\n\n  n[001-003,7]  # all of a rack\r\nlast")
+    assert hosts_in(file) == ("login", "n001", "n002", "n003", "n7", "last")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a\nb\na\n", r"machines, line 3: 'a' is in line 1 already: expected each computer once"),
+        (b"n[1-3]\nn2", r"machines, line 2: 'n2' is in line 1 already"),
+        (b"a slots=4", r"machines, line 1: 'a slots=4' is more than a name; how many workers"),
+        (b"a\nn[3-1]", r"'n\[3-1\]' is no list of hosts"),
+        (b"# none\n\n", "machines names no host: expected one in each line"),
+        (b"\xff\xfe", "machines: no machine file that can be read"),
+    ],
+    ids=["twice", "twice in a list", "slots", "backwards", "empty", "bytes"],
+)
+def test_machine_files_with_mistakes_are_refused(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    file = tmp_path / "machines"
+    file.write_bytes(content)
+    with pytest.raises(ConfigError, match=message):
+        hosts_in(file)
