@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from knltrain.exchange.rules.easgd import ElasticKernels
     from knltrain.exchange.rules.outer_step import OuterKernel
     from knltrain.network.network import Network
+    from knltrain.network.parameter_groups import PartOfVector
     from knltrain.optimizers.adamw import AdamWKernel
     from knltrain.optimizers.adaptive import AdaptiveKernels
     from knltrain.optimizers.lars import LARSKernel
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
     from vectorized_ops.reference.picture_operations import OperationPlan
 
     MakesBackend: TypeAlias = Callable[[RunConfig, Network, int, int, VectorSpace | None], Backend]
-    MakesOptimizer: TypeAlias = Callable[[RunConfig, Network, "OptimizerKernels"], Optimizer]
+    Described: TypeAlias = "Network | PartOfVector"
+    MakesOptimizer: TypeAlias = Callable[[RunConfig, Described, "OptimizerKernels"], Optimizer]
 
 TOP_SHARE = 0.01
 """The share of values that top_k sends, where `exchange.wire_top_share` is left out."""
@@ -457,9 +459,9 @@ def reference_kernels() -> Kernels:
 def optimizer(name: str) -> MakesOptimizer:
     """An optimizer, by the function of this name in `knltrain.assembly.optimizers`."""
 
-    def build(config: RunConfig, network: Network, kernels: OptimizerKernels) -> Optimizer:
+    def build(config: RunConfig, vector: Described, kernels: OptimizerKernels) -> Optimizer:
         made = getattr(import_module("knltrain.assembly.optimizers"), name)
-        return cast("Optimizer", made(config, network, kernels))
+        return cast("Optimizer", made(config, vector, kernels))
 
     return build
 

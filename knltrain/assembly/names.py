@@ -285,8 +285,10 @@ def build_optimizer(
 
     make = _pick("optimizer.name", config.optimizer.name, OPTIMIZERS)
     if strategy_of(config).steps_by_layer:  # rank 0 steps on the host, as layers come in
-        make = factories.optimizer("sgd_by_layer")
-    elif space is not None and space is not HOST:
+        from knltrain.assembly.optimizers import by_layer
+
+        return by_layer(make, config, network, build_kernels(config))
+    if space is not None and space is not HOST:
         return factories.device_optimizer(make, config, network, space)
     return make(config, network, build_kernels(config))
 

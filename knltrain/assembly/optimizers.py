@@ -9,42 +9,39 @@ from typing import TYPE_CHECKING, TypeVar
 from knltrain.config import RunConfig
 
 if TYPE_CHECKING:
-    from knltrain.assembly.factories import Kernels, OptimizerKernels
+    from knltrain.assembly.factories import Described, Kernels, MakesOptimizer, OptimizerKernels
     from knltrain.network.network import Network
-    from knltrain.network.parameter_groups import ParameterGroup
     from knltrain.optimizers.adaptive import AdaptiveUpdate
-    from knltrain.optimizers.optimizer import Optimizer
+    from knltrain.optimizers.optimizer import LayerwiseOptimizer, Optimizer
     from vectorized_ops.parameter_groups import Clipping, ParameterGroups
 
 Value = TypeVar("Value")
 
 
-def sgd(config: RunConfig, network: Network, kernels: OptimizerKernels) -> Optimizer:
-    """Stochastic gradient descent with momentum."""
-    return _sgd_of(network.parameter_groups, config, kernels)
-
-
-def sgd_by_layer(config: RunConfig, network: Network, kernels: Kernels) -> Optimizer:
-    """As `sgd`, each layer by itself."""
+def by_layer(
+    make: MakesOptimizer, config: RunConfig, network: Network, kernels: Kernels
+) -> LayerwiseOptimizer:
+    """An optimizer for each layer; one for all where a step needs the gradients of all."""
     from knltrain.network.layer_slices import layer_parts
-    from knltrain.network.parameter_groups import parameter_groups_within
+    from knltrain.network.parameter_groups import part_of
     from knltrain.optimizers.optimizer import LayerwiseOptimizer
 
     parts = layer_parts(network)
-    within = (parameter_groups_within(network.parameter_groups, part) for part in parts)
+    if config.optimizer.clip_norm is not None:
+        parts = (slice(0, network.packed_size),)
+    described = (part_of(network.parameters, network.parameter_groups, part) for part in parts)
     return LayerwiseOptimizer(
-        parts, [_sgd_of(each, config, kernels) for each in within], kernels.alone
+        parts, [make(config, each, kernels) for each in described], kernels.alone
     )
 
 
-def _sgd_of(
-    groups: Sequence[ParameterGroup], config: RunConfig, kernels: OptimizerKernels
-) -> Optimizer:
+def sgd(config: RunConfig, vector: Described, kernels: OptimizerKernels) -> Optimizer:
+    """Stochastic gradient descent with momentum."""
     from knltrain.optimizers.sgd import SGD
 
     chosen = config.optimizer
     return SGD(
-        groups,
+        vector.parameter_groups,
         _given(chosen.momentum),
         _given(chosen.weight_decay),
         _given(chosen.nesterov),
@@ -54,14 +51,14 @@ def _sgd_of(
     )
 
 
-def lars(config: RunConfig, network: Network, kernels: OptimizerKernels) -> Optimizer:
+def lars(config: RunConfig, vector: Described, kernels: OptimizerKernels) -> Optimizer:
     """Gradient descent with a learning rate for each array of weights."""
     from knltrain.optimizers.lars import LARS
 
     chosen = config.optimizer
     return LARS(
-        network.parameters,
-        network.packed_size,
+        vector.parameters,
+        vector.packed_size,
         _given(chosen.momentum),
         _given(chosen.weight_decay),
         _given(chosen.trust_coefficient),
@@ -70,13 +67,13 @@ def lars(config: RunConfig, network: Network, kernels: OptimizerKernels) -> Opti
     )
 
 
-def adamw(config: RunConfig, network: Network, kernels: OptimizerKernels) -> Optimizer:
+def adamw(config: RunConfig, vector: Described, kernels: OptimizerKernels) -> Optimizer:
     """Adam with decoupled weight decay."""
     from knltrain.optimizers.adamw import AdamW
 
     chosen = config.optimizer
     return AdamW(
-        network.parameter_groups,
+        vector.parameter_groups,
         _given(chosen.beta1),
         _given(chosen.beta2),
         _given(chosen.epsilon),
@@ -86,38 +83,38 @@ def adamw(config: RunConfig, network: Network, kernels: OptimizerKernels) -> Opt
     )
 
 
-def adam(config: RunConfig, network: Network, kernels: OptimizerKernels) -> Optimizer:
+def adam(config: RunConfig, vector: Described, kernels: OptimizerKernels) -> Optimizer:
     """Adam, with weight decay in the gradient."""
     chosen = config.optimizer
     numbers = map(_given, (chosen.beta1, chosen.beta2, chosen.epsilon))
     names = "first_moment", "second_moment"
-    return _adaptive(config, network, names, kernels.adaptive.AdamUpdate, *numbers)
+    return _adaptive(config, vector, names, kernels.adaptive.AdamUpdate, *numbers)
 
 
-def adagrad(config: RunConfig, network: Network, kernels: OptimizerKernels) -> Optimizer:
+def adagrad(config: RunConfig, vector: Described, kernels: OptimizerKernels) -> Optimizer:
     """Steps over the root of the sum of all squared gradients."""
     numbers = (_given(config.optimizer.epsilon),)
     update = kernels.adaptive.AdaGradUpdate
-    return _adaptive(config, network, ("squared_gradients",), update, *numbers)
+    return _adaptive(config, vector, ("squared_gradients",), update, *numbers)
 
 
-def rmsprop(config: RunConfig, network: Network, kernels: OptimizerKernels) -> Optimizer:
+def rmsprop(config: RunConfig, vector: Described, kernels: OptimizerKernels) -> Optimizer:
     """Steps over the root of a moving average of squared gradients."""
     numbers = map(_given, (config.optimizer.rho, config.optimizer.epsilon))
     update = kernels.adaptive.RMSPropUpdate
-    return _adaptive(config, network, ("squared_gradients",), update, *numbers)
+    return _adaptive(config, vector, ("squared_gradients",), update, *numbers)
 
 
-def adadelta(config: RunConfig, network: Network, kernels: OptimizerKernels) -> Optimizer:
+def adadelta(config: RunConfig, vector: Described, kernels: OptimizerKernels) -> Optimizer:
     """Steps of the size of past steps."""
     numbers = map(_given, (config.optimizer.rho, config.optimizer.epsilon))
     names, update = ("squared_gradients", "squared_steps"), kernels.adaptive.AdaDeltaUpdate
-    return _adaptive(config, network, names, update, *numbers)
+    return _adaptive(config, vector, names, update, *numbers)
 
 
 def _adaptive(
     config: RunConfig,
-    network: Network,
+    vector: Described,
     names: Sequence[str],
     update: Callable[..., AdaptiveUpdate],
     *numbers: float,
@@ -128,7 +125,7 @@ def _adaptive(
         return update(groups, _clipping(config), _l1(config), *numbers)
 
     decay = _given(config.optimizer.weight_decay)
-    return AdaptiveOptimizer(network.parameter_groups, decay, names, make)
+    return AdaptiveOptimizer(vector.parameter_groups, decay, names, make)
 
 
 def _l1(config: RunConfig) -> bool:

@@ -189,7 +189,7 @@ def _with_own_pace(
 
 
 def _strategy(config: RunConfig, team: Team, task: _Task, optimizer: Optimizer) -> Strategy:
-    from knltrain.exchange.strategies.strategy import strategy_in
+    from knltrain.exchange.strategies.strategy import MasterStep, strategy_in
     from knltrain.optimizers.optimizer import LayerwiseOptimizer
     from knltrain.worker.termination import MEETING_SECONDS
 
@@ -197,11 +197,11 @@ def _strategy(config: RunConfig, team: Team, task: _Task, optimizer: Optimizer) 
     if not isinstance(optimizer, LayerwiseOptimizer):
         return strategy_in(method, team)
 
-    def step_layer(step: int, layer: int, weights: FloatArray, gradient: FloatArray) -> None:
+    def take(step: int, layer: int, weights: FloatArray, gradient: FloatArray) -> None:
         optimizer.step_part(layer, weights, gradient, task.learning_rate(step))
 
     team.barrier(MEETING_SECONDS)  # all make their exchange at once; one may still read images
-    return strategy_in(method, team, step_layer)
+    return strategy_in(method, team, MasterStep(take, optimizer.is_whole))
 
 
 def _feed(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import final
 
 from knltrain.errors import NetworkError, unknown_name
 from knltrain.network.layers import Multipliers, ParameterSpec
@@ -131,6 +132,29 @@ def parameter_groups_within(
         for each in groups
         if each.start < part.stop and each.stop > part.start
     )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PartOfVector:
+    """The elements [start, stop) of a network's packed vector, as a vector of its own."""
+
+    parameters: tuple[ParameterSpec, ...]
+    parameter_groups: tuple[ParameterGroup, ...]
+    packed_size: int
+
+
+def part_of(
+    parameters: Sequence[ParameterSpec], groups: Sequence[ParameterGroup], part: slice
+) -> PartOfVector:
+    """What lies in a part that cuts no parameter, counted from its start on."""
+    inside = (
+        replace(spec, offset=spec.offset - part.start)
+        for spec in parameters
+        if part.start <= spec.offset < part.stop
+    )
+    within = parameter_groups_within(groups, part)
+    return PartOfVector(tuple(inside), within, part.stop - part.start)
 
 
 def _alike(left: ParameterGroup, right: ParameterGroup) -> bool:

@@ -43,14 +43,19 @@ SingleProcessReducer: TypeAlias = Callable[[], AbstractContextManager[None]]
 class LayerwiseOptimizer(Optimizer):
     """An optimizer for each of the consecutive ``parts``, which together are the packed vector.
 
-    Each steps by itself, in any single thread. For elementwise rules, whose results are then those
-    of one optimizer for all, to the same bits.
+    Each steps by itself, in any single thread. For rules that read no other part, whose results are
+    then those of one optimizer for all, to the same bits.
     """
 
     def __init__(
         self, parts: Sequence[slice], optimizers: Sequence[Optimizer], alone: SingleProcessReducer
     ) -> None:
         self._parts, self._optimizers, self._alone = parts, optimizers, alone
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the only part is the whole vector."""
+        return len(self._parts) == 1
 
     @property
     def state(self) -> dict[str, StateArray]:

@@ -14,8 +14,8 @@ from knltrain.exchange.strategies.background import Background
 from knltrain.exchange.strategies.method import Method, Schedule
 from knltrain.exchange.strategies.strategy import (
     UNTOUCHED,
+    MasterStep,
     Moment,
-    StepLayer,
     ThroughTransport,
     Touched,
 )
@@ -39,7 +39,7 @@ class CenterStrategy(ThroughTransport[VisitedCenter]):
         self._contribution: FloatArray = aligned_zeros(transport.local.size)
 
     @classmethod
-    def of(cls, method: Method, team: Team, step_layer: StepLayer) -> CenterStrategy:  # noqa: ARG003
+    def of(cls, method: Method, team: Team, step: MasterStep) -> CenterStrategy:  # noqa: ARG003
         """Make a worker's strategy; ConfigError for a transport without one center for all."""
         if not isinstance(team, VisitedCenter):
             raise ConfigError(

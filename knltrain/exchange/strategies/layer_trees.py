@@ -11,7 +11,7 @@ from knltrain.communication.communication_cores import made_there
 from knltrain.errors import ConfigError
 from knltrain.exchange.strategies.method import Method, OwnSettings
 from knltrain.exchange.strategies.overlapped import check_gradients
-from knltrain.exchange.strategies.strategy import Moment, StepLayer, Strategy, Touched
+from knltrain.exchange.strategies.strategy import MasterStep, Moment, Strategy, Touched
 from knltrain.exchange.transports.team import Team
 from knltrain.network.layer_slices import layer_sizes
 from knltrain.vectors import FloatArray
@@ -29,9 +29,10 @@ class LayerTreeStrategy(Strategy):
     """CaffeGPI's training (Kuehn, Keuper, Pfreundt, arXiv 1706.00095) by a `TreeExchange`.
 
     A layer's gradient is sent when its backward pass is done. Rank 0 updates each layer with the
-    mean gradient of all workers, by ``step_layer``, in the exchange's thread, and sends the
-    weights. A worker waits for the weights of all layers before its next step: they arrive in the
-    order of the backward pass, and the forward pass begins with the layer that arrives last.
+    mean gradient of all workers, by ``step``, in the exchange's thread, and sends the weights.
+    Where a step needs the gradients of all layers, it waits for the last one. A worker waits for
+    the weights of all layers before its next step: they arrive in the order of the backward pass,
+    and the forward pass begins with the layer that arrives last.
     """
 
     emulates_links = False
@@ -39,12 +40,12 @@ class LayerTreeStrategy(Strategy):
     steps_by_layer = True
     is_one_mpi_job = True
 
-    def __init__(self, method: Method, team: TreeTeam, step_layer: StepLayer) -> None:
+    def __init__(self, method: Method, team: TreeTeam, step: MasterStep) -> None:
         from knltrain.exchange.tree_exchange import TreeExchange
 
         self.method = method
         self.team = self._team = team
-        self._step_layer = step_layer
+        self._take = step
         self._step = self._given = 0
         self._set_out = False
         self._names = [name for name, _ in method.layers]
@@ -56,6 +57,7 @@ class LayerTreeStrategy(Strategy):
                 team.space,
                 dict(method.layers),
                 self._update,
+                updates_all=step.needs_all,
                 timeout_seconds=team.timeout_seconds,
                 check=team.check,
             )
@@ -63,12 +65,12 @@ class LayerTreeStrategy(Strategy):
         self._weights, self._gradient = self._exchange.weights, self._exchange.gradient
 
     @classmethod
-    def of(cls, method: Method, team: Team, step_layer: StepLayer) -> LayerTreeStrategy:
+    def of(cls, method: Method, team: Team, step: MasterStep) -> LayerTreeStrategy:
         """Make the strategy of a worker of the job."""
         from knltrain.exchange.transports.tree_team import TreeTeam
 
         assert isinstance(team, TreeTeam)
-        return cls(method, team, step_layer)
+        return cls(method, team, step)
 
     @classmethod
     def join(cls, teams: TeamFactory, *, comes_alone: bool) -> Team:  # noqa: ARG003
@@ -87,21 +89,7 @@ class LayerTreeStrategy(Strategy):
 
     @classmethod
     def check_run(cls, method: Method, config: RunConfig) -> None:
-        """Refuse options that need the gradients of all layers at once."""
-        chosen, why = (
-            config.optimizer,
-            f"by exchange.method = '{method.name}' rank 0 takes the step",
-        )
-        if chosen.name != "sgd":
-            raise ConfigError(
-                f"optimizer.name = '{chosen.name}': {why} of one layer after another; expected "
-                "'sgd', or another method, such as 'layerwise_sgd'"
-            )
-        if chosen.clip_norm is not None:
-            raise ConfigError(
-                f"optimizer.clip_norm = {chosen.clip_norm}: {why} of a layer before the gradients "
-                "of all are there; leave it out, or use another method, such as 'layerwise_sgd'"
-            )
+        """Refuse another form of what is written."""
         if (chosen_format := config.exchange.wire_format) != "float32":
             raise ConfigError(
                 f"exchange.wire_format = '{chosen_format}': '{method.name}' writes gradients and "
@@ -171,9 +159,11 @@ class LayerTreeStrategy(Strategy):
 
     def exchange(self, step: int) -> None:
         """Take the step at rank 0 with its own gradient, before a run starts."""
-        if self._team.rank == 0:
-            for layer, part in enumerate(self._parts):
-                self._step_layer(step, layer, self._weights[part], self._gradient[part])
+        if self._team.rank:
+            return
+        parts = [slice(0, None)] if self._take.needs_all else self._parts
+        for layer, part in enumerate(parts):
+            self._take.take(step, layer, self._weights[part], self._gradient[part])
 
     def settle(self) -> None:
         """Wait for all weights."""
@@ -195,7 +185,10 @@ class LayerTreeStrategy(Strategy):
         finally:
             self._team.close()
 
-    def _update(self, name: str, total: FloatArray) -> None:
-        layer = self._layers[name]
+    def _update(self, name: str | None, total: FloatArray) -> None:
+        layer, part = 0, slice(0, None)
+        if name is not None:
+            layer = self._layers[name]
+            part = self._parts[layer]
         np.divide(total, np.float32(self._team.workers), out=total)
-        self._step_layer(self._step, layer, self._weights[self._parts[layer]], total)
+        self._take.take(self._step, layer, self._weights[part], total)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar, final
 
 import numpy as np
 
@@ -35,8 +36,18 @@ class Touched(NamedTuple):
 
 UNTOUCHED = Touched()
 
-StepLayer: TypeAlias = Callable[[int, int, FloatArray, FloatArray], None]
-"""Takes step t of layer l (both from 0): moves its weights (k,) by its mean gradient (k,)."""
+
+@final
+@dataclass(frozen=True, slots=True)
+class MasterStep:
+    """The step of one worker for all, within an exchange.
+
+    `take(t, l, weights, gradient)` takes step t of layer l (both from 0): it moves the layer's
+    weights (k,) by its mean gradient (k,). If it `needs_all`, l is 0 and both are whole vectors.
+    """
+
+    take: Callable[[int, int, FloatArray, FloatArray], None]
+    needs_all: bool = False
 
 
 class Strategy(StrategyTraits, ABC):
@@ -58,10 +69,10 @@ class Strategy(StrategyTraits, ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, method: Method, team: Team, step_layer: StepLayer) -> Strategy:
+    def of(cls, method: Method, team: Team, step: MasterStep) -> Strategy:
         """Make the strategy of a worker of ``team``, which `StrategyTraits.join` has made.
 
-        ``step_layer`` is for strategies that take the step layer by layer.
+        ``step`` is for strategies that take the step layer by layer.
         """
 
     @property
@@ -150,11 +161,11 @@ class Strategy(StrategyTraits, ABC):
         """Release all vectors, and the memory that the workers share."""
 
 
-def strategy_in(method: Method, team: Team, step_layer: StepLayer | None = None) -> Strategy:
+def strategy_in(method: Method, team: Team, step: MasterStep | None = None) -> Strategy:
     """Make the strategy of ``method`` for a worker of ``team``."""
     kind = method.strategy
     assert issubclass(kind, Strategy)
-    return kind.of(method, team, step_layer or _stays)
+    return kind.of(method, team, step or MasterStep(_stays))
 
 
 def _stays(_step: int, _layer: int, _weights: FloatArray, _gradient: FloatArray) -> None:

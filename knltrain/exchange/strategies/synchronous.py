@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, final
 from knltrain.errors import ConfigError
 from knltrain.exchange.rules.rule import SynchronousRule
 from knltrain.exchange.strategies.method import Method
-from knltrain.exchange.strategies.strategy import StepLayer, ThroughTransport
+from knltrain.exchange.strategies.strategy import MasterStep, ThroughTransport
 from knltrain.exchange.transports.team import Team
 from knltrain.exchange.transports.transport import CollectiveTransport
 
@@ -24,7 +24,7 @@ class CollectiveStrategy(ThroughTransport[CollectiveTransport]):
         self._rule = method.rule
 
     @classmethod
-    def of(cls, method: Method, team: Team, step_layer: StepLayer) -> CollectiveStrategy:  # noqa: ARG003
+    def of(cls, method: Method, team: Team, step: MasterStep) -> CollectiveStrategy:  # noqa: ARG003
         """Make a worker's strategy; ConfigError for a transport without exchanges of all."""
         if not isinstance(team, CollectiveTransport):
             raise ConfigError(

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 from knltrain.errors import ConfigError
 from knltrain.exchange.strategies.method import Levels, Method, SegmentNeed
-from knltrain.exchange.strategies.strategy import StepLayer, Strategy, ThroughTransport, strategy_in
+from knltrain.exchange.strategies.strategy import (
+    MasterStep,
+    Strategy,
+    ThroughTransport,
+    strategy_in,
+)
 from knltrain.exchange.transports.grouped_team import GroupedTeam
 from knltrain.exchange.transports.team import Team
 from knltrain.exchange.transports.transport import Transport
@@ -48,15 +53,15 @@ class TwoLevelStrategy(Strategy):
             self._outside.space = space
 
     @classmethod
-    def of(cls, method: Method, team: Team, step_layer: StepLayer) -> TwoLevelStrategy:
+    def of(cls, method: Method, team: Team, step: MasterStep) -> TwoLevelStrategy:
         """Make a worker's strategy in its group, and at a root also that between groups."""
         assert isinstance(team, GroupedTeam)
         assert method.levels is not None
-        inside = strategy_in(method.levels.inside, team.inside, step_layer)
+        inside = strategy_in(method.levels.inside, team.inside, step)
         assert isinstance(inside, ThroughTransport)
         if team.outside is None:
             return cls(method, team, inside, None)
-        outside = strategy_in(method.levels.outside, team.outside, step_layer)
+        outside = strategy_in(method.levels.outside, team.outside, step)
         assert isinstance(outside, ThroughTransport)
         return cls(method, team, inside, outside)
 

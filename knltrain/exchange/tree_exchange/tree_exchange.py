@@ -21,8 +21,11 @@ from knltrain.exchange.tree_exchange.trees import best_branches
 from knltrain.exchange.tree_exchange.weight_broadcast import WeightBroadcast
 from knltrain.vectors import FloatArray, aligned_zeros
 
-Update = Callable[[str, FloatArray], None]
-"""update(layer, sum): changes the weights of a layer by the sum of its gradients, (k,)."""
+Update = Callable[[str | None, FloatArray], None]
+"""update(layer, sum): changes the weights of a layer by the sum of its gradients, (k,).
+
+None: those of all layers, by the sum of all (n,).
+"""
 
 _QUEUES = 2
 _CHECK_SECONDS = 0.1
@@ -36,7 +39,8 @@ class TreeExchange:
     ``layer_sizes``, that of the forward pass. Between `await_weights` and `gradient_ready` of a
     layer a training step may read its weights and write its gradient. At other times both belong to
     the exchange, which leaves partial sums in the gradient. At rank 0 alone, the exchange's thread
-    calls ``update`` with each layer's sum, in backward order; it changes ``weights`` in place.
+    calls ``update`` with each layer's sum, in backward order; it changes ``weights`` in place. If
+    it ``updates_all``, it is called once for all layers, when the last sum is there.
 
     The sum is added up in the order of the binomial tree. For an elementwise update all ranks get
     the bits of one update with this sum.
@@ -59,6 +63,7 @@ class TreeExchange:
         *,
         chunk_floats: int = 2**18,
         slots: int = 4,
+        updates_all: bool = False,
         branches: int | None = None,
         timeout_seconds: float = 60.0,
         check: Callable[[], None] = lambda: None,
@@ -71,7 +76,7 @@ class TreeExchange:
         self._rank = space.rank
         self._member = Member(space, Edges(schedule, slots, branches, space.rank, space.size))
         self._timeout_seconds, self._check = timeout_seconds, check
-        self._update = update
+        self._update, self._updates_all = update, updates_all
         self._given = [0] * schedule.layers
         self._updated = 0
         self.gradient: FloatArray = aligned_zeros(schedule.size)
@@ -173,19 +178,23 @@ class TreeExchange:
     def _step(self) -> bool:
         looked = self._member.counts.look()
         summed = self._reduction.step()
-        updated = self._rank == 0 and self._update_layer()
+        updated = self._rank == 0 and self._update_layers()
         return any([looked, summed, updated, self._broadcast.step()])
 
-    def _update_layer(self) -> bool:
-        """Update a layer whose sum is complete, once its old weights have been sent."""
+    def _update_layers(self) -> bool:
+        """Update a layer whose sum is complete, or all, once the old weights have been sent."""
         turn = self._updated
-        complete = self._reduction.summed >= self._schedule.chunks_until(turn + 1)
-        if not complete or self._broadcast.released <= turn:
+        after = turn + (self._schedule.layers if self._updates_all else 1)
+        complete = self._reduction.summed >= self._schedule.chunks_until(after)
+        if not complete or self._broadcast.released < after:
             return False
-        layer = self._schedule.layer(turn)
-        self._update(layer, self.gradient[self._schedule.part(layer)])
-        self._updated = turn + 1
-        self._broadcast.produced = self._schedule.chunks_until(turn + 1 + self._schedule.layers)
+        if self._updates_all:
+            self._update(None, self.gradient)
+        else:
+            layer = self._schedule.layer(turn)
+            self._update(layer, self.gradient[self._schedule.part(layer)])
+        self._updated = after
+        self._broadcast.produced = self._schedule.chunks_until(after + self._schedule.layers)
         return True
 
     def _has_come(self, position: int) -> bool:

@@ -60,11 +60,21 @@ def _kept(run: Path, name: str) -> dict[str, np.ndarray]:
 
 @pytest.mark.usefixtures("with_mpi")
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("optimizer", "state"),
+    [
+        ((), "velocity"),
+        (("name=adamw", "clip_norm=0.5"), "first_moment"),
+        pytest.param(("name=lars",), "velocity", marks=pytest.mark.long),
+    ],
+    ids=["sgd", "adamw with clipping", "lars"],
+)
 def test_two_workers_train_to_the_bits_of_sync_sgd_and_resume_to_them(
-    folder: Path, start_knltrain: Start
+    folder: Path, start_knltrain: Start, optimizer: tuple[str, ...], state: str
 ) -> None:
-    run = _train(start_knltrain, folder, "trees", *TREES)
-    expected = _train(start_knltrain, folder, "sync", "--set", "exchange.method=sync_sgd")
+    more = [word for key in optimizer for word in ("--set", f"optimizer.{key}")]
+    run = _train(start_knltrain, folder, "trees", *TREES, *more)
+    expected = _train(start_knltrain, folder, "sync", *more, "--set", "exchange.method=sync_sgd")
     cut = folder / "runs/cut"
     shutil.copytree(run, cut)
     shutil.rmtree(cut / "checkpoint-12")
@@ -75,7 +85,7 @@ def test_two_workers_train_to_the_bits_of_sync_sgd_and_resume_to_them(
         ours, again = _kept(run, name), _kept(cut, name)
         assert ours.keys() == again.keys()
         assert all(np.array_equal(ours[key], again[key]) for key in ours), name
-    assert any("velocity" in key for key in _kept(run, "worker-0"))
+    assert any(state in key for key in _kept(run, "worker-0"))
     ours, theirs = _kept(run, "center"), _kept(expected, "center")
     assert all(np.array_equal(ours[key], theirs[key]) for key in theirs)
     results = [json.loads((each / "result.json").read_text()) for each in (run, expected)]

@@ -14,7 +14,7 @@ from knltrain.errors import PeerLost
 from knltrain.exchange.rules.averaging import GradientMean
 from knltrain.exchange.strategies.layer_trees import LayerTreeStrategy
 from knltrain.exchange.strategies.method import Method
-from knltrain.exchange.strategies.strategy import strategy_in
+from knltrain.exchange.strategies.strategy import MasterStep, strategy_in
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.tree_team import TreeTeam
 from knltrain.network.layer_slices import layer_parts, layer_sizes
@@ -29,17 +29,29 @@ def along_trees(workers: int) -> Method:
     return Method("caffegpi", rule, LayerTreeStrategy, layers=layer_sizes(NETWORK))
 
 
-def step_layer(step: int, _layer: int, weights: np.ndarray, gradient: np.ndarray) -> None:
+def take(step: int, layer: int, weights: np.ndarray, gradient: np.ndarray) -> None:
+    assert weights.size == gradient.size == PARTS[layer].stop - PARTS[layer].start
     weights -= np.float32(rate_at(step)) * gradient
 
 
-def trained(in_threads: Any, workers: int) -> list[tuple[np.ndarray, float]]:
+def take_all(step: int, layer: int, weights: np.ndarray, gradient: np.ndarray) -> None:
+    assert (layer, weights.size, gradient.size) == (0, SIZE, SIZE)
+    weights -= np.float32(rate_at(step)) * gradient
+
+
+BY_LAYER = MasterStep(take)
+OF_ALL = MasterStep(take_all, needs_all=True)
+
+
+def trained(
+    in_threads: Any, workers: int, step_of_all: MasterStep = BY_LAYER
+) -> list[tuple[np.ndarray, float]]:
     """After each step the weights of all workers, (steps, P, n), and what went on beside."""
     ranks = thread_ranks(workers, seed=workers)
 
     def work(inside: NodeShared) -> tuple[np.ndarray, float]:
         space = AddressSpace(ranks[inside.rank], timeout_seconds=20)
-        part = strategy_in(along_trees(workers), TreeTeam(inside, space, None, 20), step_layer)
+        part = strategy_in(along_trees(workers), TreeTeam(inside, space, None, 20), step_of_all)
         part.gradient[:] = part.parameters[:] = inside.rank
         part.exchange(0)  # as a rehearsal does, of which nothing must be left
         found = np.zeros((STEPS, SIZE), np.float32)
@@ -68,20 +80,25 @@ def trained(in_threads: Any, workers: int) -> list[tuple[np.ndarray, float]]:
     return in_threads(16, workers, work)  # type: ignore[no-any-return]
 
 
-def test_two_workers_have_the_bits_of_sync_sgd(in_threads: Any) -> None:
+@pytest.mark.parametrize("step_of_all", [BY_LAYER, OF_ALL], ids=["by layer", "of all"])
+def test_two_workers_have_the_bits_of_sync_sgd(in_threads: Any, step_of_all: MasterStep) -> None:
     expected = train("sync_sgd", 2, STEPS)
-    for found, beside_seconds in trained(in_threads, 2):
+    for found, beside_seconds in trained(in_threads, 2, step_of_all):
         for step in (1, 3, 5):
             assert np.array_equal(found[step], expected.models[step])
         assert beside_seconds > 0
 
 
-@pytest.mark.parametrize("workers", [3, 5])
+@pytest.mark.parametrize(
+    ("workers", "step_of_all"),
+    [(3, BY_LAYER), (5, BY_LAYER), (4, OF_ALL)],
+    ids=["3", "5", "of all"],
+)
 def test_more_have_one_model_which_is_that_of_sync_sgd_up_to_the_order_of_sums(
-    in_threads: Any, workers: int
+    in_threads: Any, workers: int, step_of_all: MasterStep
 ) -> None:
     expected = train("sync_sgd", workers, STEPS)
-    (first, _), *others = trained(in_threads, workers)
+    (first, _), *others = trained(in_threads, workers, step_of_all)
     for step in (1, 3, 5):
         np.testing.assert_allclose(first[step], expected.models[step], rtol=1e-5, atol=1e-6)
     for found, _ in others:
@@ -89,7 +106,7 @@ def test_more_have_one_model_which_is_that_of_sync_sgd_up_to_the_order_of_sums(
 
 
 def test_one_worker_alone_trains_as_well() -> None:
-    part = strategy_in(along_trees(1), TreeTeam.of_one(), step_layer)
+    part = strategy_in(along_trees(1), TreeTeam.of_one(), BY_LAYER)
     expected = train("sync_sgd", 1, 2)
     part.start_from(start())
     for step in range(2):
@@ -106,7 +123,7 @@ def test_who_waits_for_weights_hears_that_the_run_is_aborted(in_threads: Any) ->
 
     def work(inside: NodeShared) -> None:
         space = AddressSpace(ranks[inside.rank], timeout_seconds=60)
-        part = strategy_in(along_trees(2), TreeTeam(inside, space, None, 60), step_layer)
+        part = strategy_in(along_trees(2), TreeTeam(inside, space, None, 60), BY_LAYER)
         try:
             part.start_from(start())
             part.team.barrier()
