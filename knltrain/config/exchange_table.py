@@ -66,6 +66,14 @@ class ExchangeConfig(Table):
     mixing: Fraction | None = Field(
         default=None, description="share of a worker's own parameters after such an exchange (m)"
     )
+    reduction_branches: Count | None = Field(
+        default=None,
+        description="workers whose gradients a worker adds up, in a tree; left out: binomial",
+    )
+    broadcast_branches: Count | None = Field(
+        default=None,
+        description="workers to which a worker sends weights, in a tree; left out: the shortest",
+    )
     packing: Literal["packed", "per_layer"] = Field(
         default="packed",
         description="per_layer: an exchange for each layer's parameters, to see what packing saves",

@@ -377,6 +377,7 @@ _WITHOUT_ELASTICITY = (
         "gradient_mean",
         "as sync_sgd at worker 0, layer by layer meanwhile; Σi gi up a tree, W down another",
         CAFFEGPI,
+        ("reduction_branches", "broadcast_branches"),
     ),
     MethodFacts(
         "none", _TOGETHER, "gradient_mean", "Wi <- Wi - η gi", "each worker alone", schedule="never"

@@ -58,6 +58,8 @@ class LayerTreeStrategy(Strategy):
                 dict(method.layers),
                 self._update,
                 updates_all=step.needs_all,
+                reduction_branches=method.branches[0],
+                branches=method.branches[1],
                 timeout_seconds=team.timeout_seconds,
                 check=team.check,
             )
@@ -78,9 +80,10 @@ class LayerTreeStrategy(Strategy):
         return teams.along_trees()
 
     @classmethod
-    def own_settings(cls, chosen: ExchangeConfig, network: PackedLayers) -> OwnSettings:  # noqa: ARG003
+    def own_settings(cls, chosen: ExchangeConfig, network: PackedLayers) -> OwnSettings:
         """Return the layers: each is exchanged by itself, however the vectors are packed."""
-        return {"layers": layer_sizes(network)}
+        branches = chosen.reduction_branches, chosen.broadcast_branches
+        return {"layers": layer_sizes(network), "branches": branches}
 
     @classmethod
     def check(cls, method: Method) -> None:

@@ -28,6 +28,7 @@ class OwnSettings(TypedDict, total=False):
 
     parts: tuple[slice, ...]
     layers: tuple[tuple[str, int], ...]
+    branches: tuple[int | None, int | None]
     stream: Stream
 
 
@@ -146,9 +147,10 @@ class Method:
       and the local has not moved yet, so gradient and pull are both taken at W_t (EASGD). At "step"
       the local has moved; needed by workers that push their progress (SEASGD).
     - ``parts``: exchanged one after another: the whole vector, or the parameters of each layer.
-    - ``stream``, ``layers``, ``levels``: settings of some strategies: fragments; (name, parameters)
-      of each layer in the order of the forward pass; the methods of two levels, where the outer one
-      sets the period.
+    - ``stream``, ``layers``, ``branches``, ``levels``: settings of some strategies: fragments;
+      (name, parameters) of each layer in the order of the forward pass; children of a worker in the
+      tree of gradients and in that of weights; the methods of two levels, where the outer one sets
+      the period.
 
     Raises ConfigError for parts that do not fit each other.
     """
@@ -162,6 +164,7 @@ class Method:
     every_step_until: int = 0
     parts: tuple[slice, ...] = (WHOLE,)
     layers: tuple[tuple[str, int], ...] = ()
+    branches: tuple[int | None, int | None] = (None, None)
     stream: Stream | None = None
     levels: Levels | None = None
 

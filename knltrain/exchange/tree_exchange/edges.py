@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import final
 
 from knltrain.exchange.tree_exchange.schedule import Schedule
-from knltrain.exchange.tree_exchange.trees import binomial, k_ary
+from knltrain.exchange.tree_exchange.trees import Branches, k_ary, reduction_place
 
 _FLOAT_BYTES = 4
 
@@ -29,11 +29,11 @@ class Edges:
     """
 
     def __init__(
-        self, schedule: Schedule, slots: int, branches: int, rank: int, ranks: int
+        self, schedule: Schedule, slots: int, branches: Branches, rank: int, ranks: int
     ) -> None:
         self.schedule, self.slots, self.rank = schedule, slots, rank
-        self.reduction = binomial(rank, ranks)
-        self.broadcast = k_ary(rank, ranks, branches)
+        self.reduction = reduction_place(rank, ranks, branches.reduction)
+        self.broadcast = k_ary(rank, ranks, branches.broadcast)
         self._branches, self._ranks = branches, ranks
         rings = len(self.reduction.children) * slots * schedule.chunk_floats
         self.size_bytes = _FLOAT_BYTES * (schedule.size + rings)

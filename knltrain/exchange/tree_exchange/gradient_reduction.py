@@ -1,4 +1,4 @@
-"""Reduction of gradients along the binomial tree, chunk by chunk, by a ring buffer on each edge."""
+"""Reduction of gradients along a tree, chunk by chunk, by a ring buffer on each edge."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from knltrain.exchange.tree_exchange.gradient_reduction import GradientReduction
 from knltrain.exchange.tree_exchange.member import Member
 from knltrain.exchange.tree_exchange.progress import Progress
 from knltrain.exchange.tree_exchange.schedule import Schedule
-from knltrain.exchange.tree_exchange.trees import best_branches
+from knltrain.exchange.tree_exchange.trees import Branches, best_branches
 from knltrain.exchange.tree_exchange.weight_broadcast import WeightBroadcast
 from knltrain.vectors import FloatArray, aligned_zeros
 
@@ -42,13 +42,14 @@ class TreeExchange:
     calls ``update`` with each layer's sum, in backward order; it changes ``weights`` in place. If
     it ``updates_all``, it is called once for all layers, when the last sum is there.
 
-    The sum is added up in the order of the binomial tree. For an elementwise update all ranks get
-    the bits of one update with this sum.
+    The sum is added up in the order of its tree. For an update that reads one layer at a time all
+    ranks get the bits of one update with this sum.
 
     Layers are sent in backward order, in chunks of ``chunk_floats``. A rank may be ``slots`` chunks
     ahead of its parent. ``branches`` is that of the broadcast tree, by default the value for the
-    shortest one. No call waits longer than ``timeout_seconds``, or the limit it is given;
-    ``check`` is called about every 0.1 s during waiting, and may raise.
+    shortest one. ``reduction_branches`` is that of the sums; without, their tree is binomial. No
+    call waits longer than ``timeout_seconds``, or the limit it is given; ``check`` is called about
+    every 0.1 s during waiting, and may raise.
 
     Source: CaffeGPI (Kuehn, Keuper, Pfreundt 2017, arXiv:1706.00095).
     Raises CollectiveError if arguments do not fit, or differ between ranks; ExchangeTimeout if
@@ -65,16 +66,18 @@ class TreeExchange:
         slots: int = 4,
         updates_all: bool = False,
         branches: int | None = None,
+        reduction_branches: int | None = None,
         timeout_seconds: float = 60.0,
         check: Callable[[], None] = lambda: None,
     ) -> None:
         branches = best_branches(space.size) if branches is None else branches
-        _check(space, slots, branches)
+        _check(space, slots, branches, reduction_branches)
         self._schedule = schedule = Schedule(layer_sizes, chunk_floats)
-        described = f"layers {dict(layer_sizes)}, {chunk_floats=}, {slots=}, {branches=}"
+        trees = Branches(reduction_branches, branches)
+        described = f"layers {dict(layer_sizes)}, {chunk_floats=}, {slots=}, {trees}"
         agree(space, described, timeout_seconds)
         self._rank = space.rank
-        self._member = Member(space, Edges(schedule, slots, branches, space.rank, space.size))
+        self._member = Member(space, Edges(schedule, slots, trees, space.rank, space.size))
         self._timeout_seconds, self._check = timeout_seconds, check
         self._update, self._updates_all = update, updates_all
         self._given = [0] * schedule.layers
@@ -268,10 +271,11 @@ class TreeExchange:
             ) from failure
 
 
-def _check(space: AddressSpace, slots: int, branches: int) -> None:
+def _check(space: AddressSpace, slots: int, branches: int, reduction_branches: int | None) -> None:
     for name, value, least in (
         ("slots", slots, 1),
         ("branches", branches, 1),
+        ("reduction_branches", 1 if reduction_branches is None else reduction_branches, 1),
         ("queues of the address space", space.queues, _QUEUES),
     ):
         if value < least:

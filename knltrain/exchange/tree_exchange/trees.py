@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _MOST_BRANCHES = 100
+
+
+class Branches(NamedTuple):
+    """Children of a rank: in the tree of sums, None if it is binomial, and in that of copies."""
+
+    reduction: int | None
+    broadcast: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,11 @@ def k_ary(rank: int, ranks: int, branches: int) -> Place:
     first = branches * rank + 1
     children = list(range(first, min(first + branches, ranks)))
     return Place((rank - 1) // branches if rank else None, children)
+
+
+def reduction_place(rank: int, ranks: int, branches: int | None) -> Place:
+    """Return the place of ``rank`` in the tree of sums: k-ary, binomial if ``branches`` is None."""
+    return binomial(rank, ranks) if branches is None else k_ary(rank, ranks, branches)
 
 
 def best_branches(ranks: int) -> int:

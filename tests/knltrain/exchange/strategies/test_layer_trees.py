@@ -24,9 +24,12 @@ STEPS = 6
 PARTS = layer_parts(NETWORK)
 
 
-def along_trees(workers: int) -> Method:
+def along_trees(workers: int, *branches: int | None) -> Method:
     rule = GradientMean(workers, synchronous_average)
-    return Method("caffegpi", rule, LayerTreeStrategy, layers=layer_sizes(NETWORK))
+    trees = branches or (None, None)
+    assert len(trees) == 2
+    layers = layer_sizes(NETWORK)
+    return Method("caffegpi", rule, LayerTreeStrategy, layers=layers, branches=trees)
 
 
 def take(step: int, layer: int, weights: np.ndarray, gradient: np.ndarray) -> None:
@@ -44,14 +47,16 @@ OF_ALL = MasterStep(take_all, needs_all=True)
 
 
 def trained(
-    in_threads: Any, workers: int, step_of_all: MasterStep = BY_LAYER
+    in_threads: Any, workers: int, step_of_all: MasterStep = BY_LAYER, *branches: int | None
 ) -> list[tuple[np.ndarray, float]]:
     """After each step the weights of all workers, (steps, P, n), and what went on beside."""
     ranks = thread_ranks(workers, seed=workers)
 
     def work(inside: NodeShared) -> tuple[np.ndarray, float]:
         space = AddressSpace(ranks[inside.rank], timeout_seconds=20)
-        part = strategy_in(along_trees(workers), TreeTeam(inside, space, None, 20), step_of_all)
+        part = strategy_in(
+            along_trees(workers, *branches), TreeTeam(inside, space, None, 20), step_of_all
+        )
         part.gradient[:] = part.parameters[:] = inside.rank
         part.exchange(0)  # as a rehearsal does, of which nothing must be left
         found = np.zeros((STEPS, SIZE), np.float32)
@@ -99,6 +104,18 @@ def test_more_have_one_model_which_is_that_of_sync_sgd_up_to_the_order_of_sums(
 ) -> None:
     expected = train("sync_sgd", workers, STEPS)
     (first, _), *others = trained(in_threads, workers, step_of_all)
+    for step in (1, 3, 5):
+        np.testing.assert_allclose(first[step], expected.models[step], rtol=1e-5, atol=1e-6)
+    for found, _ in others:
+        assert np.array_equal(found, first)
+
+
+@pytest.mark.parametrize("branches", [(1, 1), (3, None), (2, 4)], ids=str)
+def test_trees_of_other_branches_only_change_the_order_of_sums(
+    in_threads: Any, branches: tuple[int, int | None]
+) -> None:
+    expected = train("sync_sgd", 4, STEPS)
+    (first, _), *others = trained(in_threads, 4, BY_LAYER, *branches)
     for step in (1, 3, 5):
         np.testing.assert_allclose(first[step], expected.models[step], rtol=1e-5, atol=1e-6)
     for found, _ in others:

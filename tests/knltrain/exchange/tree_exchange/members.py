@@ -6,6 +6,7 @@ from knltrain.communication.gaspi import AddressSpace, thread_ranks
 from knltrain.exchange.tree_exchange.edges import Edges
 from knltrain.exchange.tree_exchange.member import Member
 from knltrain.exchange.tree_exchange.schedule import Schedule
+from knltrain.exchange.tree_exchange.trees import Branches
 
 from ...communication.gaspi.conftest import together
 
@@ -15,9 +16,10 @@ class Members:
 
     def __init__(self, ranks: int, schedule: Schedule, slots: int = 2, branches: int = 2) -> None:
         self.spaces = [AddressSpace(each, timeout_seconds=10) for each in thread_ranks(ranks)]
+        trees = Branches(None, branches)
         self.members = together(
             self.spaces,
-            lambda space: Member(space, Edges(schedule, slots, branches, space.rank, ranks)),
+            lambda space: Member(space, Edges(schedule, slots, trees, space.rank, ranks)),
         )
 
     def step(self, part) -> bool:

@@ -8,6 +8,7 @@ from knltrain.communication.gaspi import AddressSpace, thread_ranks
 from knltrain.exchange.tree_exchange.edges import WEIGHTS_CAME, Edges
 from knltrain.exchange.tree_exchange.member import Member
 from knltrain.exchange.tree_exchange.schedule import Schedule
+from knltrain.exchange.tree_exchange.trees import Branches
 
 from ...communication.gaspi.conftest import together
 
@@ -16,7 +17,9 @@ SCHEDULE = Schedule({"a": 6}, 2)
 
 def members(disturb=lambda _origin, _target: None):
     spaces = [AddressSpace(ranks, timeout_seconds=10) for ranks in thread_ranks(2, 0, disturb)]
-    found = together(spaces, lambda space: Member(space, Edges(SCHEDULE, 2, 2, space.rank, 2)))
+    found = together(
+        spaces, lambda space: Member(space, Edges(SCHEDULE, 2, Branches(None, 2), space.rank, 2))
+    )
     return spaces, *found
 
 

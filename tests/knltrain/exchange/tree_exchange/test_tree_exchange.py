@@ -61,7 +61,11 @@ def close(all_of, made):
 
 @pytest.mark.parametrize(
     "options",
-    [{"chunk_floats": 64, "slots": 1}, {"chunk_floats": 100, "slots": 3}, {"branches": 1}],
+    [
+        {"chunk_floats": 64, "slots": 1},
+        {"chunk_floats": 100, "slots": 3},
+        {"branches": 1},
+    ],
     ids=["one slot", "three slots", "chain"],
 )
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 7])
@@ -243,6 +247,7 @@ def test_what_an_update_raises_reaches_who_waits(raised, expected, said):
     [
         ({"slots": 0}, "slots: 0: expected 1 or more"),
         ({"branches": 0}, "branches: 0: expected 1 or more"),
+        ({"reduction_branches": 0}, "reduction_branches: 0: expected 1 or more"),
         ({"chunk_floats": 0}, "chunk_floats=0: expected"),
         ({"layers": {}}, "expected layers with 1 parameter"),
     ],

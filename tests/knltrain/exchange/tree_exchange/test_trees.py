@@ -2,7 +2,13 @@
 
 import pytest
 
-from knltrain.exchange.tree_exchange.trees import Place, best_branches, binomial, k_ary
+from knltrain.exchange.tree_exchange.trees import (
+    Place,
+    best_branches,
+    binomial,
+    k_ary,
+    reduction_place,
+)
 
 RANKS = [1, 2, 3, 4, 5, 7, 8, 9, 31, 64, 200]
 
@@ -42,3 +48,9 @@ def test_parents_and_children_agree_and_all_hang_together(ranks, tree):
 def test_branches_are_those_that_make_the_broadcast_shortest():
     expected = {1: 2, 2: 2, 3: 2, 4: 3, 8: 2, 16: 2, 32: 3, 64: 2, 256: 3}
     assert {ranks: best_branches(ranks) for ranks in expected} == expected
+
+
+def test_sums_go_up_a_binomial_tree_or_one_of_given_branches():
+    for rank in range(7):
+        assert reduction_place(rank, 7, None) == binomial(rank, 7)
+        assert reduction_place(rank, 7, 2) == k_ary(rank, 7, 2)
