@@ -73,7 +73,7 @@ def compile_kernels(
     if any(package.folder is not None for package in kernel_packages(CACHE_FOLDER.name)):
         return
     known = _known(config, copies)
-    if known.are_compiled or not cache_is_writable() or cache_refusal() or not cache_has_locks():
+    if known.are_compiled() or not cache_is_writable() or cache_refusal() or not cache_has_locks():
         return
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not known.cache.lock(known.name):
@@ -81,7 +81,7 @@ def compile_kernels(
             return
         time.sleep(PAUSE_SECONDS)
     try:
-        if known.are_compiled:
+        if known.are_compiled():
             return
         request = {
             "config": config.model_dump(mode="json"),

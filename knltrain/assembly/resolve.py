@@ -56,20 +56,20 @@ def moving_rate_of(config: RunConfig, workers: int) -> float:
     """The moving rate α of workers of one center: as configured, ρ η or β / workers.
 
     η is the base of the learning rate: α stays as it is while the rate changes. ConfigError if ρ η
-    is no share.
+    or β / workers is not below 1.
     """
     chosen, rate = config.exchange, config.learning_rate.base
     if chosen.moving_rate is not None:
         return chosen.moving_rate
     if chosen.rho is None:
-        return (chosen.beta or BETA) / workers
-    if chosen.rho * rate >= 1:
-        raise ConfigError(
-            f"exchange.rho = {chosen.rho:g} with a learning rate of {rate:g} is a moving rate of "
-            f"{chosen.rho * rate:g}: expected less than 1; at most {BETA / workers / rate:g} is "
-            f"usual for {workers} workers"
-        )
-    return chosen.rho * rate
+        found = (chosen.beta or BETA) / workers
+        said = f"exchange.beta = {chosen.beta} with {workers} worker{'s' * (workers > 1)}"
+    else:
+        found = chosen.rho * rate
+        said = f"exchange.rho = {chosen.rho:g} with a learning rate of {rate:g}"
+    if found >= 1:
+        raise ConfigError(f"{said} is a moving rate of {found:g}: expected less than 1")
+    return found
 
 
 def group_size_of(config: RunConfig, workers: int) -> int:

@@ -15,6 +15,8 @@ _MOST_BRACKETS = 8
 _LONGEST = 2**20
 _LONGEST_NAME = 253
 """The longest host name in the domain name system, RFC 1035."""
+_WITH_SLOTS = re.compile(r"[^:]+:[0-9]+")
+"""As MPICH's hydra takes them; names of IPv6 have several colons."""
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
@@ -36,18 +38,22 @@ def hosts_in(file: Path) -> tuple[str, ...]:
     than names, and for one that is there twice.
     """
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, ValueError) as error:
         raise ConfigError(f"{file}: no machine file that can be read ({error})") from error
     found: dict[str, int] = {}
     for number, line in enumerate(lines, start=1):
         words = line.partition("#")[0].split()
-        if len(words) > 1:
+        if len(words) > 1 or _WITH_SLOTS.fullmatch("".join(words)):
             raise ConfigError(
                 f"{file}, line {number}: '{_shown(line.strip())}' is more than a name; how many "
                 "workers a computer has, --workers says for all"
             )
-        for host in hosts_of("".join(words)):
+        try:
+            hosts = hosts_of("".join(words))
+        except ConfigError as error:
+            raise ConfigError(f"{file}, line {number}: {error}") from None
+        for host in hosts:
             if host in found:
                 raise ConfigError(
                     f"{file}, line {number}: '{host}' is in line {found[host]} already: expected "

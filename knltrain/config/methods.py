@@ -375,7 +375,8 @@ _WITHOUT_ELASTICITY = (
         "caffegpi",
         "layer_trees.LayerTreeStrategy",
         "gradient_mean",
-        "as sync_sgd at worker 0, layer by layer meanwhile; Σi gi up a tree, W down another",
+        "as sync_sgd at worker 0, layer by layer meanwhile (with clip_norm after all); "
+        "Σi gi up a tree, W down another",
         CAFFEGPI,
         ("reduction_branches", "broadcast_branches"),
     ),

@@ -17,12 +17,11 @@ from knltrain.errors import ConfigError
 tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 
-ALTERNATIVES = {
-    "network.module": "network.name",
-    "network.name": "network.module",
-    "train.epochs": "train.steps",
-    "train.steps": "train.epochs",
-}
+ALTERNATIVES = (
+    ("network.module", "network.name"),
+    ("train.epochs", "train.steps"),
+    ("exchange.moving_rate", "exchange.beta", "exchange.rho"),
+)
 """Keys that replace each other."""
 
 
@@ -33,8 +32,9 @@ def replace_keys(tables: dict[str, Any], overrides: Sequence[str]) -> None:
     """
     changes = [_split(override) for override in overrides]
     for key, text in changes:
-        if text and key in ALTERNATIVES:
-            _table_of(ALTERNATIVES[key], tables).pop(_last(ALTERNATIVES[key]), None)
+        alike = next((keys for keys in ALTERNATIVES if key in keys), ())
+        for other in alike if text else ():
+            _table_of(other, tables).pop(_last(other), None)
     for key, text in changes:
         table = _table_of(key, tables)
         if text:

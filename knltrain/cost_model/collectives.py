@@ -79,11 +79,12 @@ def recursive_doubling(link: Link, size: float, ranks: int) -> float:
 def halving_and_doubling(link: Link, size: float, ranks: int) -> float:
     """Rabenseifner's all-reduce: 2 ⌊log P⌋ α + (2 β + γ) n (P - 1)/P.
 
-    Where P is no power of 2 the ranks beyond one send everything once there and once back.
+    Where P is no power of 2 the ranks beyond one send everything there, where it is added up, and
+    get all back.
     """
     full = _pairings(ranks)
     power = 1 << full
-    extra = 0.0 if ranks == power else 2 * link.message(size)
+    extra = 0.0 if ranks == power else 2 * link.message(size) + link.gamma * size
     share = size * (power - 1) / power
     return 2 * full * link.alpha + share * (2 * link.beta + link.gamma) + extra
 

@@ -17,8 +17,8 @@ from vectorized_ops.shapes import DropoutShape
 class Dropout(Layer):
     """Sets a share `rate` of values of `shape` to zero, and divides the others by 1 - rate.
 
-    Which ones follows from a key: the same on all ranks, whose images differ (Srivastava et al.
-    2014). Raises NetworkError unless 0 <= rate < 1, and where the implementation has no dropout.
+    Which ones follows from a key (Srivastava et al. 2014). Raises NetworkError unless
+    0 <= rate < 1, and where the implementation has no dropout.
     """
 
     kind = "dropout"
@@ -42,11 +42,16 @@ class Dropout(Layer):
     def forward(self, values: AnyArray, key: int | None) -> AnyArray:
         """Return what is left of the values; without a key, as in evaluation, all of them.
 
-        Each step needs a `key` of its own, 0 <= key < 2^64, and so does each layer.
+        Each step, rank and layer needs a `key` of its own, 0 <= key < 2^64; NetworkError for
+        others.
         """
         self._check("values", values, self._out)
         if key is None:
             return values
+        if not 0 <= key < 2**64:
+            raise NetworkError(
+                f"layer '{self.name}' was given the key {key}: expected 0 to 2^64 - 1"
+            )
         with self.times[FORWARD].computing():
             self._operation.forward(values, self._out, key)
         self._key = key

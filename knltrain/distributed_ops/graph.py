@@ -78,7 +78,7 @@ class Graph:
         node = self._nodes[layer.name] = _Node(layer, taken, dropouts, is_trained)
         for source in taken:
             source.readers.append(node)
-            if len(source.readers) == 2:
+            if len(source.readers) == 2 and source.is_trained:
                 make = source.layer.options.operations.activations
                 source.total = make(source.layer.outputs)
         if isinstance(layer, SoftmaxCrossEntropy):
@@ -108,7 +108,11 @@ class Graph:
         """
         if not self._losses:
             raise NetworkError("a graph has no loss: add a SoftmaxCrossEntropy")
-        total = 0.0
+        if len(images_nhwc) != len(labels):
+            raise NetworkError(
+                f"{len(images_nhwc)} images with {len(labels)} labels: expected one for each"
+            )
+        self._has_loss, total = False, 0.0
         for node in self._nodes.values():
             if node in self._losses:
                 total += node.layer.forward(node.sources[0].values, labels)
@@ -118,7 +122,10 @@ class Graph:
         return total
 
     def logits(self, images_nhwc: AnyArray) -> AnyArray:
-        """Return what the last loss takes (n, classes), in evaluation; no other loss counts."""
+        """Return a copy of what the last loss takes (n, classes), in evaluation.
+
+        Other losses do not count.
+        """
         if not self._losses:
             raise NetworkError("a graph has no loss: add a SoftmaxCrossEntropy")
         (wanted,) = self._losses[-1].sources
@@ -127,15 +134,16 @@ class Graph:
             if id(node) in needed:
                 self._compute(node, images_nhwc, None)
         self._has_loss = False
-        logits: AnyArray = wanted.values[: len(images_nhwc)]
+        logits: AnyArray = wanted.values[: len(images_nhwc)].copy()
         return logits
 
     def backward(self) -> None:
         """Compute all gradients from the last layer to the first; begin their sums."""
         if not self._has_loss:
             raise NetworkError("a graph computes gradients of its last loss: call loss() before")
+        if self._handles:
+            raise NetworkError("the last gradients are still there: call step() before backward()")
         self._has_loss = False
-        self._handles = []
         for node in self._nodes.values():
             node.gradient = None
         for node in reversed(self._nodes.values()):

@@ -45,6 +45,7 @@ class LocalResponseNormalisation(Layer):
         self._shape = LocalResponseShape(shape, size, alpha, beta, bias)
         self.inputs, self.outputs = (shape,), shape
         self._out, self._inputs_gradient = self._array(*shape), self._array(*shape)
+        self._values = self._out
 
     def forward(self, values: AnyArray) -> AnyArray:
         """Return the normalised values."""

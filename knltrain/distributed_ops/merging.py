@@ -42,6 +42,10 @@ class Concatenation(Layer):
 
     def forward(self, *values: AnyArray) -> AnyArray:
         """Return the concatenated values, of as many arrays as there are shapes."""
+        if len(values) != len(self._parts):
+            raise NetworkError(
+                f"layer '{self.name}' was given {len(values)} arrays: expected {len(self._parts)}"
+            )
         for part, each in zip(self._parts, values, strict=True):
             self._check("values", each, self._out[..., part])
         with self.times[FORWARD].computing():

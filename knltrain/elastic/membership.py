@@ -129,7 +129,7 @@ def _configured(
 
     Its network's name tells the model, so that all workers are found to have the same.
     """
-    if "rho" in exchange and not learning_rate:
+    if exchange.get("rho") is not None and not learning_rate:
         raise ConfigError(
             "exchange.rho, which is over the learning rate, with an optimizer whose rate is 0 at "
             "the start: expected moving_rate or beta instead"
@@ -143,7 +143,7 @@ def _configured(
         "network": {"name": f"{model.name}, {model.packed_size} values, shapes {digest}"},
         "data": {"name": "that of the program"},
         "train": {"steps": 1, "batch": workers},
-        "learning_rate": {"base": learning_rate if "rho" in exchange else 1.0},
+        "learning_rate": {"base": 1.0 if exchange.get("rho") is None else learning_rate},
         "exchange": dict(exchange),
         "backend": {"name": "torch", "implementation": implementation},
     }

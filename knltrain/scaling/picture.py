@@ -23,7 +23,7 @@ def draw_scaling(report: Mapping[str, Any], path: Path) -> None:
     lines = list(_lines(rows))
     shades = [1.0 - 0.6 * number / len(lines) for number in range(len(lines))]
     for line, shade in zip(lines, shades, strict=True):
-        _draw_line(left, right, line, shade, report["scaling"])
+        _draw_line(left, right, line, shade, len(lines) == 1)
     left.axhline(100, color="grey", linewidth=0.8)
     left.set_ylim(0, max(110.0, *(105 * row["efficiency"] for row in rows)))
     left.set_ylabel("efficiency, %")
@@ -48,15 +48,14 @@ def draw_scaling(report: Mapping[str, Any], path: Path) -> None:
 
 
 def _lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    """Rows that are compared with the same one, which comes first; alone if there are none."""
-    for base in rows:
-        others = [row for row in rows if row["against"] == base["run"] and row is not base]
-        if others or base["against"] == base["run"]:
-            yield [base, *others]
+    """Rows that are compared with the same one, which comes first."""
+    for place in dict.fromkeys(row["base"] for row in rows):
+        others = [row for n, row in enumerate(rows) if row["base"] == place and n != place]
+        yield [rows[place], *others]
 
 
 def _draw_line(
-    left: Any, right: Any, line: Sequence[Mapping[str, Any]], shade: float, kind: str
+    left: Any, right: Any, line: Sequence[Mapping[str, Any]], shade: float, is_alone: bool
 ) -> None:
     base, workers = line[0], [row["workers"] for row in line]
     shares = [100 * row["efficiency"] for row in line]
@@ -64,8 +63,8 @@ def _draw_line(
     left.errorbar(workers, shares, yerr=spread, color=BLUE, alpha=shade, marker="o", capsize=3)
     speeds = [row["images_per_second"] for row in line]
     ideal = [speeds[0] / workers[0] * each for each in workers]
-    told = "measured" if kind != "mixed" else f"from a batch of {base['batch']}"
-    right.plot(workers, ideal, color="grey", alpha=shade, linestyle="--")
+    told = "measured" if is_alone else f"measured, from a batch of {base['batch']}"
+    right.plot(workers, ideal, color="grey", alpha=shade, linestyle="--", label="ideal")
     right.plot(workers, speeds, color=ORANGE, alpha=shade, marker="o", label=told)
 
 

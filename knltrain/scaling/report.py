@@ -1,8 +1,10 @@
 """Efficiency of runs with different numbers of workers.
 
 Weak scaling keeps the images of a worker, strong scaling those of a batch. Efficiency is the speed
-of a worker by that of a worker in the smallest run: of those with as many images for a worker, else
-of those with the same batch, else of all.
+of a worker by that of a worker in the run with the fewest workers: in weak scaling of those with as
+many images for a worker, in strong scaling of those with the same batch. Runs that are neither are
+compared with those of fewer workers: with as many images for one, else with the same batch, else
+with the smallest.
 """
 
 from __future__ import annotations
@@ -27,8 +29,10 @@ _LEAST_RATES: Final = 5
 _SAME: Final = ("network", "method", "backend")
 
 
-def scaling_of(folders: Sequence[Path]) -> dict[str, Any]:
+def scaling_of(folders: Sequence[Path], kind: Kind | None = None) -> dict[str, Any]:
     """The report of runs, as JSON: a row for each, the smallest first; equal runs have one.
+
+    The `kind` of scaling follows from their batches, unless it is given.
 
     An efficiency has an interval from the 5th to the 95th percentile of 2000 resamples (bootstrap)
     of the rates of both runs. Raises RunFolderError where they cannot be compared.
@@ -47,13 +51,14 @@ def scaling_of(folders: Sequence[Path]) -> dict[str, Any]:
                 f"runs of different {name}s: {', '.join(dict.fromkeys(values))}; expected runs "
                 "that differ in workers, nodes and batches alone"
             )
-    draw = np.random.default_rng(0)
+    kind, draw = kind or _kind(found), np.random.default_rng(0)
+    bases = [_base_of(each, found, kind) for each in found]
     return {
         "schema": SCHEMA,
         "version": [1, 1],
-        "scaling": _kind(found),
+        "scaling": kind,
         **{name: results[0].get(name) for name in _SAME},
-        "rows": [_row(each, _base_of(each, found), draw) for each in found],
+        "rows": [_row(*each, found, draw) for each in zip(found, bases, strict=True)],
     }
 
 
@@ -63,17 +68,24 @@ def _kind(runs: Sequence[ScaledRun]) -> Kind:
     return "strong" if len({each.batch for each in runs}) == 1 else "mixed"
 
 
-def _base_of(run: ScaledRun, runs: Sequence[ScaledRun]) -> ScaledRun:
-    """What a run is compared with; `runs` begin with the smallest."""
-    alike = [each for each in runs if each.batch_per_worker == run.batch_per_worker]
-    if alike[0] is run:
-        alike = [each for each in runs if each.batch == run.batch]
-    if alike[0] is run and run.workers > runs[0].workers:
-        alike = list(runs)
-    return alike[0]
+def _base_of(run: ScaledRun, runs: Sequence[ScaledRun], kind: Kind) -> int:
+    """The place of what a run is compared with, maybe its own; `runs` are by their workers."""
+    per_worker = [n for n, each in enumerate(runs) if each.batch_per_worker == run.batch_per_worker]
+    of_batch = [n for n, each in enumerate(runs) if each.batch == run.batch]
+    if kind == "weak":
+        return per_worker[0]
+    if kind == "strong":
+        return of_batch[0]
+    for place in (per_worker[0], of_batch[0], 0):
+        if runs[place].workers < run.workers:
+            return place
+    return next(n for n, each in enumerate(runs) if each is run)
 
 
-def _row(run: ScaledRun, base: ScaledRun, draw: np.random.Generator) -> dict[str, Any]:
+def _row(
+    run: ScaledRun, place: int, runs: Sequence[ScaledRun], draw: np.random.Generator
+) -> dict[str, Any]:
+    base = runs[place]
     low, high = (None, None) if run is base else _interval(run, base, draw)
     return {
         "run": run.name,
@@ -82,7 +94,7 @@ def _row(run: ScaledRun, base: ScaledRun, draw: np.random.Generator) -> dict[str
         "workers": run.workers,
         "batch": run.batch,
         "images_per_second": run.images_per_second,
-        "against": base.name,
+        "base": place,
         "efficiency": run.per_worker / base.per_worker,
         "lowest_efficiency": low,
         "highest_efficiency": high,

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, final
+from typing import Any, Final, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,15 @@ import numpy.typing as npt
 from knltrain.metrics import read_metrics
 from knltrain.report import read_result
 
+_OF_ONE_RUN: Final = ("name =", "seed =", "runs_folder =")
+
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class ScaledRun:
-    """One run, or several that are equal; `rates` are images per second of parts of them.
+    """One run, or several of equal settings; `rates` are images per second of parts of them.
 
     The first part of each is left out. Figures are medians; `curve` are seconds of training and
     accuracies of the first one.
@@ -55,13 +57,24 @@ def results_of(folders: Sequence[Path]) -> list[dict[str, Any]]:
 
 
 def scaled_runs(folders: Sequence[Path], results: Sequence[Mapping[str, Any]]) -> list[ScaledRun]:
-    """Runs with equal nodes, workers and batches are one; the smallest come first."""
-    alike: dict[tuple[int, int, int], list[tuple[Path, Mapping[str, Any]]]] = {}
+    """Runs that differ in name and seed alone are one; those of the fewest workers come first."""
+    alike: dict[tuple[int, int, int, str], list[tuple[Path, Mapping[str, Any]]]] = {}
     for folder, result in zip(folders, results, strict=True):
         batch = int(result.get("batch", 0)) * int(result.get("iter_size", 1))
         size = int(result["workers"]), batch, int(result.get("nodes", 1))
-        alike.setdefault(size, []).append((folder, result))
-    return [_together(*size, alike[size]) for size in sorted(alike)]
+        alike.setdefault((*size, _settings(folder)), []).append((folder, result))
+    return [_together(*size[:3], alike[size]) for size in sorted(alike)]
+
+
+def _settings(folder: Path) -> str:
+    """The run's configuration without what tells it from equal runs."""
+    try:
+        lines = (folder / "config.toml").read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return ""
+    tables = next((n for n, line in enumerate(lines) if line.startswith("[")), len(lines))
+    own = [line for line in lines[:tables] if not line.startswith(_OF_ONE_RUN)]
+    return "\n".join([*own, *lines[tables:]])
 
 
 def _together(

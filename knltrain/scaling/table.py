@@ -17,6 +17,7 @@ _TEXTS = (0, 5)
 
 def told(report: Mapping[str, Any]) -> str:
     """The report as a table."""
+    runs = report["rows"]
     rows = [
         (
             row["run"],
@@ -24,7 +25,7 @@ def told(report: Mapping[str, Any]) -> str:
             str(row["workers"]),
             str(row["batch"]),
             f"{row['images_per_second']:,.1f}",
-            "" if row["against"] == row["run"] else row["against"],
+            "" if row["base"] == place else runs[row["base"]]["run"],
             *(
                 _number(row[name], 100)
                 for name in ("efficiency", "lowest_efficiency", "highest_efficiency")
@@ -33,7 +34,7 @@ def told(report: Mapping[str, Any]) -> str:
             _number(row["test_accuracy"], 100),
             _number(row["train_seconds"], 1),
         )
-        for row in report["rows"]
+        for place, row in enumerate(runs)
     ]
     right = [column for column in range(len(_HEADS)) if column not in _TEXTS]
     return f"{report['scaling']} scaling\n{table(_HEADS, rows, right=right)}"

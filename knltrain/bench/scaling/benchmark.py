@@ -6,6 +6,7 @@ on every ground. The runs are compared as `knltrain report-scaling` compares tho
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -22,7 +23,8 @@ from knltrain.bench.nodes.ours import carried_out, on_all
 from knltrain.bench.step.bounds import bounds_of
 from knltrain.bench.step.peer_process import PeerError
 from knltrain.config import load_config
-from knltrain.errors import ConfigError
+from knltrain.errors import ConfigError, RunFolderError
+from knltrain.files.durable import reason_of
 from knltrain.launch.signals import signals_raise
 from knltrain.launch.temporary_folder import temporary_folder
 from knltrain.scaling import scaling_of
@@ -78,7 +80,7 @@ def run_scaling_benchmark(
     `batches` are images of a step: of each worker in weak scaling, of all in strong. `config` is
     what is trained, LeNet on the digits if it is None, with `overrides`. The report is that of
     `knltrain.scaling.scaling_of`, with the machine, its sgemm and copy before and after, and the
-    Gbit/s of links between nodes. The runs' folders stay in the folder `runs`, if it is given.
+    Gbit/s of links between nodes. The runs' folders stay in a new folder in `runs`, if it is given.
     Raises ConfigError for impossible settings, NoHosts where there can be none, PeerError when a
     training fails, RunFolderError where its figures cannot be kept.
     """
@@ -93,15 +95,18 @@ def run_scaling_benchmark(
         )
     cpus = [cpu for group in groups_of(topology, allowed, most, cores // most) for cpu in group]
     with signals_raise(), temporary_folder() as kept:
-        file = _kept_config(config, kept.path, overrides, grounds[0])
-        folder = kept.path / "runs" if runs is None else runs.absolute()
+        file = _kept_config(config, kept.path, overrides, grounds)
+        folder = kept.path / "runs" if runs is None else _new_folder(runs)
+        if max(nodes) > 1:
+            with hosts(max(nodes), gbits):
+                """What cannot be emulated is told before anything is measured."""
         before, done = bounds_of(cpus), []
         for number, ground in product(range(1, rounds + 1), grounds):
             name = f"{ground.name}-{number}"
             _train(file, ground, cores // most, gbits, (*overrides, f"runs_folder={folder}"), name)
             done.append(folder / name)
             tell(f"round {number} of {rounds}: {ground.name}")
-        report, after = scaling_of(done), bounds_of(cpus)
+        report, after = scaling_of(done, scaling), bounds_of(cpus)
     return {
         **report,
         "machine": {"model": topology.model, "before": before, "after": after},
@@ -117,7 +122,7 @@ def _grounds(
     if not (nodes and workers and batches) or min(*nodes, *workers, *batches) < 1:
         raise ConfigError("expected --nodes, --workers and --batches of 1 or more")
     found = []
-    for count, each, batch in product(nodes, workers, batches):
+    for count, each, batch in dict.fromkeys(product(nodes, workers, batches)):
         total = count * each
         if scaling == "strong" and batch % total:
             raise ConfigError(
@@ -127,20 +132,36 @@ def _grounds(
         found.append(Ground(count, each, batch * total if scaling == "weak" else batch))
     if len({each.total for each in found}) < 2:
         raise ConfigError(
-            "all grounds have the same number of workers: expected several --nodes or --workers"
+            "all runs would have the same number of workers: expected several --nodes or --workers"
         )
     return found
 
 
+def _new_folder(runs: Path) -> Path:
+    """A folder for the runs of one call, so that they are not taken for earlier ones."""
+    for number in itertools.count(1):
+        folder = runs.absolute() / f"scaling-{number}"
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise RunFolderError(f"{folder} cannot be made ({reason_of(error)})") from error
+        return folder
+    raise AssertionError("itertools.count does not end")
+
+
 def _kept_config(
-    config: Path | None, folder: Path, overrides: Sequence[str], ground: Ground
+    config: Path | None, folder: Path, overrides: Sequence[str], grounds: Sequence[Ground]
 ) -> Path:
-    """The file of the configuration, which is read once before anything is measured."""
+    """The file of the configuration, which is read for all of them before anything is measured."""
     file = config
     if file is None:
         file = folder / "lenet.toml"
         file.write_text(OF_ITSELF, encoding="utf-8")
-    load_config(file, (*overrides, f"train.batch={ground.batch}", f"workers={ground.workers}"))
+    for each in grounds:
+        sizes = f"train.batch={each.batch}", f"workers={each.workers}", f"nodes={each.nodes}"
+        load_config(file, (*overrides, *sizes))
     return file.absolute()
 
 

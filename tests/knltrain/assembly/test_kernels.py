@@ -57,7 +57,7 @@ def test_kernels_of_a_network_are_compiled_once_and_other_networks_only_what_dif
     assert len(list(tmp_path.glob("*/*.kernel"))) == compiled
     assert run(config(**alone, seed=9), tmp_path) == ["0 0", "0 0", "0 0", "0", "False"]
     (mark,) = tmp_path.glob("*/complete/*")
-    readers = {source: count for source, (_, _, count) in json.loads(mark.read_bytes()).items()}
+    readers = {source: count for source, (_, count) in json.loads(mark.read_bytes()).items()}
     assert 0 < readers["kernels/dense/loops.py"] < compiled
     assert readers["compiling/fingerprint.py"] == 0
     mark.unlink()

@@ -62,6 +62,12 @@ def test_moving_rate_follows_from_beta_or_from_rho_and_the_learning_rate(config,
         resolved(config(**given, exchange__rho=20.0))
 
 
+def test_beta_of_one_worker_is_below_one(config):
+    assert resolved(config(workers=2, exchange__beta=1.0)).exchange.moving_rate == 0.5
+    with pytest.raises(ConfigError, match=r"beta = 1.0 with 1 worker is a moving rate of 1: expec"):
+        resolved(config(workers=1, exchange__beta=1.0))
+
+
 def test_centers_of_groups_have_a_rate_of_their_own_members(config):
     given = config(workers=4, exchange__method="hierarchical_easgd", exchange__beta=0.6)
     assert resolved(given).exchange.beta == 0.6

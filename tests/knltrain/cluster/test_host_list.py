@@ -64,6 +64,8 @@ def test_a_machine_file_has_hosts_in_its_lines(tmp_path: Path) -> None:
     file = tmp_path / "machines"
     file.write_text("# of the cluster\nlogin\n\n  n[001-003,7]  # all of a rack\r\nlast")
     assert hosts_in(file) == ("login", "n001", "n002", "n003", "n7", "last")
+    file.write_text("\ufefffirst\nfe80::1\n")
+    assert hosts_in(file) == ("first", "fe80::1")
 
 
 @pytest.mark.parametrize(
@@ -72,11 +74,12 @@ def test_a_machine_file_has_hosts_in_its_lines(tmp_path: Path) -> None:
         (b"a\nb\na\n", r"machines, line 3: 'a' is in line 1 already: expected each computer once"),
         (b"n[1-3]\nn2", r"machines, line 2: 'n2' is in line 1 already"),
         (b"a slots=4", r"machines, line 1: 'a slots=4' is more than a name; how many workers"),
-        (b"a\nn[3-1]", r"'n\[3-1\]' is no list of hosts"),
+        (b"a:4\n", r"machines, line 1: 'a:4' is more than a name; how many workers"),
+        (b"a\nn[3-1]", r"machines, line 2: 'n\[3-1\]' is no list of hosts"),
         (b"# none\n\n", "machines names no host: expected one in each line"),
         (b"\xff\xfe", "machines: no machine file that can be read"),
     ],
-    ids=["twice", "twice in a list", "slots", "backwards", "empty", "bytes"],
+    ids=["twice", "twice in a list", "slots", "slots of hydra", "backwards", "empty", "bytes"],
 )
 def test_machine_files_with_mistakes_are_refused(
     tmp_path: Path, content: bytes, message: str

@@ -33,6 +33,8 @@ def test_a_share_is_dropped_by_the_key_alone_forward_and_backward(
 
 
 def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(NetworkError, match="layer 'drop' was given the key -1: expected 0 to"):
+        Dropout("drop", SHAPE, 0.5, Options("reference")).forward(np.zeros(SHAPE, np.float32), -1)
     with pytest.raises(NetworkError, match=r"layer 'drop': dropout with rate 1\.0.*expected 0 <="):
         Dropout("drop", SHAPE, 1.0, Options("reference"))
     with pytest.raises(NetworkError, match="layer 'drop': 'onednn' has no dropout"):

@@ -142,7 +142,7 @@ def test_evaluation_drops_nothing_and_leaves_auxiliary_losses_out(
     graph.add(SoftmaxCrossEntropy("loss", BATCH, CLASSES, options), logits)
     images, labels = random(BATCH, SIDE, SIDE, 2), np.array([0, 1, 2, 0])
     assert graph.loss(images, labels, key=1) != graph.loss(images, labels, key=2)
-    once = np.array(graph.logits(images))
+    once = graph.logits(images)
     assert graph.layers[4] is aid
     assert aid.times["forward"].calls == 2
     for values in (
@@ -190,6 +190,11 @@ def test_calls_in_another_order_are_refused(random: Callable[..., Any]) -> None:
         graph.backward()
     graph.loss(images, labels, key=0)
     graph.backward()
+    graph.loss(images, labels, key=1)
+    with pytest.raises(NetworkError, match=r"the last gradients are still there: call step\(\)"):
+        graph.backward()
     graph.step(RATE)
+    with pytest.raises(NetworkError, match="4 images with 3 labels: expected one for each"):
+        graph.loss(images, labels[:3], key=0)
     with pytest.raises(NetworkError, match=r"call backward\(\) before each step"):
         graph.step(RATE)

@@ -49,3 +49,5 @@ def test_arrays_of_other_shapes_are_refused(random: Any) -> None:
         Addition("sum", (3, 5), options).forward(random(3, 5), random(3, 6))
     with pytest.raises(NetworkError, match="layer 'all' was given values of shape"):
         Concatenation("all", [(3, 5), (3, 6)], options).forward(random(3, 5), random(3, 5))
+    with pytest.raises(NetworkError, match="layer 'all' was given 1 arrays: expected 2"):
+        Concatenation("all", [(3, 5), (3, 6)], options).forward(random(3, 5))

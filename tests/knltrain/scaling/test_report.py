@@ -52,10 +52,41 @@ def test_runs_of_several_batches_are_compared_with_those_of_as_many_images(run: 
         run("d", 2, [200.0], 128), run("e", 2, [90.0], 32), run("f", 4, [100.0], 40),
     ]  # fmt: skip
     rows = {row["run"]: row for row in scaling_of(folders)["rows"]}
-    against = {name: row["against"] for name, row in rows.items()}
+    names = list(rows)
+    against = {name: names[row["base"]] for name, row in rows.items()}
     assert against == {"a": "a", "b": "b", "c": "a", "d": "b", "e": "a", "f": "a"}
     assert rows["d"]["efficiency"] == pytest.approx(200 / 2 / 120)
     assert rows["f"]["efficiency"] == pytest.approx(0.25)
+
+
+def test_strong_scaling_compares_runs_of_one_batch_with_that_of_the_fewest_workers(
+    run: Run,
+) -> None:
+    sizes = {"a": (1, 1, 64), "b": (2, 1, 64), "c": (2, 2, 64), "d": (4, 2, 64), "e": (1, 1, 128)}
+    sizes["f"] = (2, 1, 128)
+    folders = [
+        run(name, workers, [10.0 * workers], batch, nodes=nodes)
+        for name, (workers, nodes, batch) in sizes.items()
+    ]
+    rows = scaling_of(folders, "strong")["rows"]
+    against = {row["run"]: rows[row["base"]]["run"] for row in rows}
+    assert against == {"a": "a", "b": "a", "c": "a", "d": "a", "e": "e", "f": "e"}
+    assert {row["efficiency"] for row in rows} == {1.0}
+
+
+def test_runs_with_as_many_workers_are_not_compared(run: Run) -> None:
+    folders = [run("a", 2, [1.0], 64), run("b", 2, [1.0], 64, nodes=2), run("c", 4, [1.0], 96)]
+    assert [row["base"] for row in scaling_of(folders)["rows"]] == [0, 1, 0]
+
+
+def test_runs_of_other_settings_are_not_taken_together(run: Run) -> None:
+    folders = [run(name, 1, [1.0] * 3, 32) for name in "abc"]
+    for number, folder in enumerate(folders):
+        own = f'name = "{folder.name}"\nseed = {number}\nruns_folder = "{number}"\nworkers = 1\n'
+        more = f'[backend]\nname = "x"\nthreads = {1 + number // 2}\n'
+        (folder / "config.toml").write_text(own + more)
+    rows = scaling_of([*folders, run("two", 2, [4.0] * 3, 64)])["rows"]
+    assert [(row["run"], row["repeats"]) for row in rows] == [("a", 2), ("c", 1), ("two", 1)]
 
 
 def test_accuracies_on_the_way_are_told(run: Run) -> None:

@@ -168,7 +168,7 @@ class CacheFolder:
         for path in neighbours:
             if path != self.path and _age(path / _LOCKS, now) > UNUSED_SECONDS:
                 _remove(path)
-        for path in self.path.glob(f"*{_PARTIAL}"):
+        for path in self.path.rglob(f"*{_PARTIAL}"):
             if _age(path, now) > UNUSED_SECONDS:
                 _unlink(path)
         self._remove_oldest(now)

@@ -43,18 +43,17 @@ def fingerprint(function: Callable[..., Any]) -> str:
 
 def code_size(function: Callable[..., Any]) -> int:
     """Return the bytes of Python's code in all that a kernel is compiled from."""
-    return sum(len(one.__code__.co_code) for one in _followed(function))
+    walk = Walk(function)
+    walk.text(function)
+    return sum(len(one.__code__.co_code) for one in walk.followed)
 
 
 def sources_of(*functions: Callable[..., Any]) -> frozenset[str]:
-    """Return the names of the source files with the code that kernels are compiled from."""
-    return frozenset(one.__code__.co_filename for each in functions for one in _followed(each))
-
-
-def _followed(function: Callable[..., Any]) -> list[FunctionType]:
-    walk = Walk(function)
-    walk.text(function)
-    return walk.followed
+    """Return the names of the source files with the code that counts in `fingerprint`."""
+    walks = [Walk(each) for each in functions]
+    for walk in walks:
+        walk.whole()
+    return frozenset(one.__code__.co_filename for walk in walks for one in walk.followed)
 
 
 @final

@@ -40,7 +40,7 @@ def test_one_worker_and_two_are_compared_and_their_runs_kept(tmp_path: Path) -> 
     assert two["communication_share"] > 0
     assert [len(row["accuracy_by_seconds"]) for row in (one, two)] == [1, 1]
     assert report["machine"]["before"] == report["machine"]["after"]
-    assert (tmp_path / "1x2-batch-64-1" / "result.json").exists()
+    assert (tmp_path / "scaling-1" / "1x2-batch-64-1" / "result.json").exists()
 
 
 @pytest.mark.slow
@@ -64,12 +64,22 @@ def test_two_nodes_train_a_configuration_of_ones_own(tmp_path: Path) -> None:
     assert [(row["nodes"], row["batch"]) for row in report["rows"]] == [(1, 64), (2, 64)]
 
 
+def test_runs_of_one_call_are_not_taken_for_earlier_ones(tmp_path: Path) -> None:
+    made = [benchmark._new_folder(tmp_path) for _ in range(2)]
+    assert [each.name for each in made] == ["scaling-1", "scaling-2"]
+
+
+def test_numbers_that_are_given_twice_count_once() -> None:
+    found = benchmark._grounds([1, 1], [1, 2, 1], [64], "strong")
+    assert [each.name for each in found] == ["1x1-batch-64", "1x2-batch-64"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"workers": [0]}, "expected --nodes, --workers and --batches of 1 or more"),
         ({"batches": []}, "expected --nodes, --workers and --batches of 1 or more"),
-        ({"workers": [1]}, "all grounds have the same number of workers: expected several"),
+        ({"workers": [1]}, "all runs would have the same number of workers: expected several"),
         ({"workers": [1, 4096]}, "4096 workers: expected at most one for each of"),
         ({"scaling": "strong", "batches": [33]}, "33 images does not divide evenly among 2 wor"),
         ({"overrides": ("exchange.metod=easgd",)}, "did you mean 'exchange.method'"),
