@@ -65,8 +65,11 @@ def close(all_of, made):
         {"chunk_floats": 64, "slots": 1},
         {"chunk_floats": 100, "slots": 3},
         {"branches": 1},
+        {"reduction_branches": 1, "chunk_floats": 64, "slots": 1},
+        {"reduction_branches": 3, "updates_all": True},
+        {"updates_all": True, "chunk_floats": 64, "slots": 1, "branches": 1},
     ],
-    ids=["one slot", "three slots", "chain"],
+    ids=["one slot", "three slots", "chain", "chain of sums", "three children", "all at once"],
 )
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 7])
 def test_all_ranks_have_the_bits_of_the_batch_update(size, options):
@@ -74,7 +77,7 @@ def test_all_ranks_have_the_bits_of_the_batch_update(size, options):
         time.sleep(0.001 * ((origin + 3 * target) % 3))
 
     work = in_space(lambda space: train(space, ITERATIONS, size, 0.002, **options))
-    expected = batch_training(size, ITERATIONS)
+    expected = batch_training(size, ITERATIONS, options.get("reduction_branches"))
     for weights in together(spaces(size, size, disturb=slow_edges), work):
         assert np.array_equal(weights, expected)
 

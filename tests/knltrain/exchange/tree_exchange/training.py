@@ -9,7 +9,7 @@ import numpy as np
 
 from knltrain.communication.gaspi import AddressSpace
 from knltrain.exchange.tree_exchange import TreeExchange
-from knltrain.exchange.tree_exchange.trees import binomial
+from knltrain.exchange.tree_exchange.trees import reduction_place
 
 LAYERS = {"conv": 7, "norm": 1, "wide": 1003, "fc": 130}
 SIZE = sum(LAYERS.values())
@@ -39,23 +39,23 @@ class Momentum:
         weights[part] -= RATE * velocity
 
 
-def tree_sum(gradients):
-    """Add up whole vectors in the order of the binomial tree."""
+def tree_sum(gradients, branches=None):
+    """Add up whole vectors in the order of the tree of sums."""
 
     def of_subtree(rank):
         total = gradients[rank].copy()
-        for child in binomial(rank, len(gradients)).children:
+        for child in reduction_place(rank, len(gradients), branches).children:
             total += of_subtree(child)
         return total
 
     return of_subtree(0)
 
 
-def batch_training(ranks, iterations):
+def batch_training(ranks, iterations, branches=None):
     """Return the weights after updates of the whole vector, without any exchange."""
     weights, momentum = start_weights(), Momentum()
     for iteration in range(iterations):
-        total = tree_sum([gradient(weights, rank, iteration) for rank in range(ranks)])
+        total = tree_sum([gradient(weights, rank, iteration) for rank in range(ranks)], branches)
         momentum(weights, slice(0, SIZE), total)
     return weights
 
@@ -66,7 +66,8 @@ def train(space: AddressSpace, iterations: int, seed: int = 0, nap_seconds: floa
     momentum = Momentum()
 
     def update(layer, total):
-        momentum(exchange.weights, exchange.part(layer), total)
+        part = slice(0, SIZE) if layer is None else exchange.part(layer)
+        momentum(exchange.weights, part, total)
 
     exchange = TreeExchange(space, LAYERS, update, **{"timeout_seconds": 30, **options})
     try:
