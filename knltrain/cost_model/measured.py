@@ -14,6 +14,18 @@ from knltrain.errors import ConfigError
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 
+def interpolated(seconds: Mapping[int, float], size: float) -> float | None:
+    """The seconds of so many bytes by the power between the two known sizes beside them.
+
+    Beyond the known sizes it is that of the two last ones. None for fewer than two sizes.
+    """
+    if len(seconds) < 2:
+        return None
+    sizes = sorted(seconds)
+    row = np.log([seconds[each] for each in sizes])
+    return float(np.exp(_between(np.log(sizes), row, float(np.log(size)))))
+
+
 @final
 class MeasuredTimes:
     """Seconds by (bytes, ranks); for other bytes and ranks they follow powers of both.

@@ -9,6 +9,7 @@ from typing import Any
 
 from knltrain.bench.exchange.contestants import PEERS, Contestant
 from knltrain.cost_model.line import fit
+from knltrain.cost_model.measured import interpolated
 
 Rounds = Sequence[float]
 
@@ -32,16 +33,19 @@ def rows(
 
     Shares and ratios are taken within each round, since clock rate and load are the same throughout
     it. The medians of these are not quite the quotients of the medians shown. `faster_than` are the
-    times of the libraries divided by the contestant's own.
+    times of the libraries divided by the contestant's own. `predicted_seconds` follow from the
+    other sizes alone (`knltrain.cost_model.measured`), where there are two or more.
     """
     return [
-        _row(each, contestant, contestant.members or workers)
+        _row(each, contestant, contestant.members or workers, measured)
         for each in measured
         for contestant in contestants
     ]
 
 
-def _row(measured: Measurement, contestant: Contestant, members: int) -> dict[str, Any]:
+def _row(
+    measured: Measurement, contestant: Contestant, members: int, sweep: Sequence[Measurement]
+) -> dict[str, Any]:
     seconds = measured.seconds[contestant.name]
     needed = contestant.accesses(members) * measured.size
     others = [name for name in measured.seconds if name in PEERS and name != contestant.name]
@@ -50,6 +54,14 @@ def _row(measured: Measurement, contestant: Contestant, members: int) -> dict[st
         "bytes": measured.size,
         "contestant": contestant.name,
         "seconds": median,
+        "predicted_seconds": interpolated(
+            {
+                each.size: statistics.median(each.seconds[contestant.name])
+                for each in sweep
+                if each.size != measured.size
+            },
+            measured.size,
+        ),
         "least_seconds": min(seconds),
         "gbytes_per_second": contestant.moved(members) * measured.size / median / 1e9,
         "memory_bytes": needed,

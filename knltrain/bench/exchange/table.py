@@ -44,6 +44,7 @@ def _rows(report: Report, compared: list[str]) -> list[str]:
                 size if size != before else "",
                 row["contestant"],
                 _time(row["seconds"]),
+                _time(row["predicted_seconds"]) if row["predicted_seconds"] else "",
                 _time(row["least_seconds"]),
                 f"{row['gbytes_per_second']:.3g}",
                 f"{row['share_of_copy']:.3g}",
@@ -51,7 +52,7 @@ def _rows(report: Report, compared: list[str]) -> list[str]:
             )
         )
         before = size
-    head = ("vector", "", "time", "least", "GB/s", "of copy", *compared)
+    head = ("vector", "", "time", "predicted", "least", "GB/s", "of copy", *compared)
     return columns([head, *found], right=(0, *range(2, len(head))))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knltrain.cost_model.measured import MeasuredTimes
+from knltrain.cost_model.measured import MeasuredTimes, interpolated
 from knltrain.errors import ConfigError
 
 RANKS, SIZES = (2, 4, 8), (1_000, 10_000, 1_000_000)
@@ -52,3 +52,11 @@ def test_tables_that_tell_nothing_are_refused(
 def test_less_than_a_byte_or_a_rank_is_refused(times: MeasuredTimes) -> None:
     with pytest.raises(ConfigError, match="0 bytes, 2 ranks: expected at least one of each"):
         times.seconds(0, 2)
+
+
+def test_sizes_between_and_beyond_known_ones_follow_their_power() -> None:
+    known = {10: 1.0, 1000: 100.0, 10_000: 200.0}
+    assert interpolated(known, 100) == pytest.approx(10.0)
+    assert interpolated(known, 1) == pytest.approx(0.1)
+    assert interpolated(known, 100_000) == pytest.approx(400.0)
+    assert interpolated({10: 1.0}, 10) is None

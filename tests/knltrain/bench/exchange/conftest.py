@@ -49,6 +49,7 @@ def row(name, size, seconds, faster_than):
         "bytes": size,
         "contestant": name,
         "seconds": seconds,
+        "predicted_seconds": 2 * seconds if size > 4096 else None,
         "least_seconds": seconds / 2,
         "gbytes_per_second": size / seconds / 1e9,
         "share_of_copy": 0.125,

@@ -27,6 +27,15 @@ def test_shares_and_ratios_are_medians_of_those_within_the_rounds():
     assert mpi["contestant"] == "mpi"
 
 
+def test_times_are_predicted_from_the_other_sizes():
+    sweep = [measured(size, gloo=[2.0 * size] * 3) for size in (1, 10, 100, 1000)]
+    sweep[2] = measured(100, gloo=[800.0] * 3)
+    predicted = [row["predicted_seconds"] for row in rows(sweep, [GLOO], 2)]
+    assert predicted[2] == pytest.approx(200.0)
+    assert predicted[3] == pytest.approx(800.0 * (800 / 20))
+    assert rows(sweep[:2], [GLOO], 2)[0]["predicted_seconds"] is None
+
+
 def test_visits_carry_a_vector_for_each_worker():
     center_locks = rows([measured(100, visit=[2.0] * 3)], [VISIT], workers=4)[0]
     assert center_locks["gbytes_per_second"] == pytest.approx(4 * 100 / 2 / 1e9)
