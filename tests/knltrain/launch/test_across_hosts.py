@@ -344,6 +344,16 @@ def test_run_trains_a_model_and_goes_on_from_any_checkpoint_to_the_same_bits(
                 "wire_format=int8",
             )
         ),
+        again(
+            (
+                "gloo",
+                "streaming_diloco",
+                "communication_period=4",
+                "fragments=2",
+                "delay_steps=1",
+                "wire_format=int8",
+            )
+        ),
     ],
     ids=" ".join,
 )
