@@ -156,7 +156,7 @@ def test_rounds_alternate_and_all_train_the_same_network(monkeypatch: pytest.Mon
     monkeypatch.setattr(benchmark, "named", lambda _chosen: [one, other])
     monkeypatch.setattr(benchmark, "hosts", lambda *_: nullcontext())
     monkeypatch.setattr(benchmark, "link_gbytes_per_second", lambda _made: 1.0)
-    monkeypatch.setattr(benchmark, "_machine", lambda _cpus: {})
+    monkeypatch.setattr(benchmark, "bounds_of", lambda _cpus: {})
     told: list[str] = []
     report = run_nodes_benchmark(
         "resnet-18", [], nodes=2, gbits=10, batch=1, steps=1, rounds=3, tell=told.append
