@@ -22,6 +22,7 @@ from knltrain.bench.cnn.summary import kind_rows, step_row
 from knltrain.bench.exchange.cores import groups_of
 from knltrain.bench.nodes.hosts import Hosts, hosts
 from knltrain.bench.nodes.ours import carried_out, on_all
+from knltrain.bench.nodes.training import LONGEST_SECONDS
 from knltrain.bench.step.peer_process import PeerError
 from knltrain.errors import ConfigError, RunFolderError
 from knltrain.files.durable import reason_of, write_whole
@@ -139,7 +140,7 @@ def _profiled(
         groups = groups_of(read_topology(), allowed_cpus(), ground.workers, None)
         command = on_all(made, groups, folder, words)
     try:
-        status, said = carried_out(command, folder)
+        status, said = carried_out(command, folder, LONGEST_SECONDS)
     except subprocess.TimeoutExpired as error:
         raise PeerError(f"{network}, {ground.name}: takes too long: take fewer --steps") from error
     if status:

@@ -51,7 +51,7 @@ class KnltrainTraining(Training):
         """Time the steps of each worker after its first one; some may take more than others."""
         (folder / "run.toml").write_text(self._configuration(ground), encoding="utf-8")
         try:
-            status, said = carried_out(self._command(ground, folder), folder)
+            status, said = carried_out(self._command(ground, folder), folder, LONGEST_SECONDS)
         except subprocess.TimeoutExpired as error:
             raise PeerError(
                 f"{self.name} took more than {LONGEST_SECONDS:g} s: take fewer --steps"
@@ -95,12 +95,12 @@ class KnltrainTraining(Training):
 
 
 def carried_out(
-    command: Sequence[str], folder: Path, longest_seconds: float | None = LONGEST_SECONDS
+    command: Sequence[str], folder: Path, longest_seconds: float | None
 ) -> tuple[int, str]:
     """Run a command to its end; return its status and its standard error.
 
-    If it takes more than `longest_seconds`, or a signal comes, it is asked to end first: a killed
-    command leaves its children, which write into the folder for a moment more.
+    If it takes more than `longest_seconds` (None: no limit), or a signal comes, it is asked to end
+    first: a killed command leaves its children, which write into the folder for a moment more.
     """
     with subprocess.Popen(
         command,

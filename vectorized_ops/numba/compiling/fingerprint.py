@@ -53,7 +53,8 @@ def sources_of(*functions: Callable[..., Any]) -> frozenset[str]:
     walks = [Walk(each) for each in functions]
     for walk in walks:
         walk.whole()
-    return frozenset(one.__code__.co_filename for walk in walks for one in walk.followed)
+    files = (one.__code__.co_filename for walk in walks for one in walk.followed)
+    return frozenset(file for file in files if not file.startswith("<"))  # as of dataclasses
 
 
 @final

@@ -45,7 +45,7 @@ def test_a_run_that_is_given_up_ends_by_itself(tmp_path: Path) -> None:
     stopping = threading.Thread(target=stop)
     stopping.start()
     with signals_raise(), pytest.raises(RunAborted):
-        ours_module.carried_out(["sh", "-c", ENDS_WHEN_ASKED], tmp_path)
+        ours_module.carried_out(["sh", "-c", ENDS_WHEN_ASKED], tmp_path, None)
     stopping.join()
     assert (tmp_path / "ended").exists()
 

@@ -20,7 +20,7 @@ from llvmlite import ir
 from numba.extending import intrinsic
 
 import vectorized_ops
-from vectorized_ops.numba.compiling.fingerprint import fingerprint
+from vectorized_ops.numba.compiling.fingerprint import fingerprint, sources_of
 
 Function = Callable[..., Any]
 ROOT = Path(vectorized_ops.__file__).parents[2]
@@ -340,6 +340,18 @@ def test_functions_that_call_themselves_have_a_fingerprint() -> None:
 
     assert fingerprint(make(1)) == fingerprint(make(1))
     assert fingerprint(make(1)) != fingerprint(make(2))
+
+
+def test_sources_are_those_of_all_that_counts_methods_too() -> None:
+    from vectorized_ops.numba.emit.gradient_store import Delivery
+
+    def delivers(x: float) -> float:
+        return Delivery.write(x)  # type: ignore[call-arg, arg-type]
+
+    assert sources_of(scaled) == {__file__}
+    found = sources_of(delivers, scaled)
+    assert {Path(file).name for file in found} >= {"test_fingerprint.py", "gradient_store.py"}
+    assert all(Path(file).is_file() for file in found)
 
 
 def test_what_is_not_filled_in_yet_does_not_count() -> None:
