@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.assembly.known_kernels import FEW_KERNELS, KnownKernels
+from knltrain.assembly.kernels import FEW_KERNELS, KnownKernels
 from vectorized_ops.numba.compiling.cache_folder import CacheFolder
 
 SOURCES = {
