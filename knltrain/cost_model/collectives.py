@@ -7,28 +7,8 @@ up takes γ n.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import final
-
+from knltrain.cost_model.line import Link
 from knltrain.errors import ConfigError
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Link:
-    """α in seconds a message, β and γ in seconds a byte. ConfigError for negative ones."""
-
-    alpha: float
-    beta: float
-    gamma: float = 0.0
-
-    def __post_init__(self) -> None:
-        if min(self.alpha, self.beta, self.gamma) < 0:
-            raise ConfigError(f"{self}: expected no negative number of seconds")
-
-    def message(self, size: float) -> float:
-        """Seconds of a message of so many bytes."""
-        return self.alpha + self.beta * size
 
 
 def levels(ranks: int) -> int:

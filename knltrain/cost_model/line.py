@@ -9,21 +9,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import final
+
+from knltrain.errors import ConfigError
 
 
+@final
 @dataclass(frozen=True, slots=True)
-class Line:
-    """α in seconds, β in seconds per byte."""
+class Link:
+    """α in seconds a message, β and γ in seconds a byte: γ for adding it up.
+
+    ConfigError for negative ones.
+    """
 
     alpha: float
     beta: float
+    gamma: float = 0.0
+
+    def __post_init__(self) -> None:
+        if min(self.alpha, self.beta, self.gamma) < 0:
+            raise ConfigError(f"{self}: expected no negative number of seconds")
+
+    def message(self, size: float) -> float:
+        """Seconds of a message of so many bytes."""
+        return self.alpha + self.beta * size
 
     def seconds(self, sizes: Sequence[int]) -> float:
         """Return how long messages of so many bytes take, one after the other."""
         return len(sizes) * self.alpha + sum(sizes) * self.beta
 
 
-def fit(seconds: Mapping[int, float]) -> Line | None:
+def fit(seconds: Mapping[int, float]) -> Link | None:
     """Return the line through times by bytes with the least squares of relative errors.
 
     Neither α nor β is negative. None for fewer than two sizes.
@@ -38,10 +54,10 @@ def fit(seconds: Mapping[int, float]) -> Line | None:
     determinant = aa * bb - ab * ab
     alpha, beta = (a * bb - b * ab) / determinant, (b * aa - a * ab) / determinant
     if alpha < 0:
-        return Line(0.0, b / bb)
+        return Link(0.0, b / bb)
     if beta < 0:
-        return Line(a / aa, 0.0)
-    return Line(alpha, beta)
+        return Link(a / aa, 0.0)
+    return Link(alpha, beta)
 
 
 def _product(left: Sequence[float], right: Sequence[float]) -> float:

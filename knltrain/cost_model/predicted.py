@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from knltrain.cost_model.collectives import (
-    Link,
     halving_and_doubling,
     one_after_another,
     recursive_doubling,
@@ -14,6 +13,7 @@ from knltrain.cost_model.collectives import (
     shared_center,
     tree,
 )
+from knltrain.cost_model.line import Link
 
 EXCHANGES: Final[dict[str, Callable[[Link, float, int], float]]] = {
     "one after another": one_after_another,

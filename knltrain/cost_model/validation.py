@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import Any, Final
 
-from knltrain.cost_model.collectives import Link, levels, tree
+from knltrain.cost_model.collectives import levels, tree
+from knltrain.cost_model.line import Link
 from knltrain.cost_model.measured import MeasuredTimes
 from knltrain.cost_model.published import KNL_ALL_REDUCE, SC17_NODES, SC17_ROWS, WeakScaling
 

@@ -106,8 +106,7 @@ class Graph:
         images_nhwc (n, H, W, C) float32, labels (n,) int64. Dropout follows from the lowest 56 bits
         of the `key`, as in knltrain's own steps: each step and rank needs its own.
         """
-        if not self._losses:
-            raise NetworkError("a graph has no loss: add a SoftmaxCrossEntropy")
+        self._check_has_loss()
         if len(images_nhwc) != len(labels):
             raise NetworkError(
                 f"{len(images_nhwc)} images with {len(labels)} labels: expected one for each"
@@ -126,8 +125,7 @@ class Graph:
 
         Other losses do not count.
         """
-        if not self._losses:
-            raise NetworkError("a graph has no loss: add a SoftmaxCrossEntropy")
+        self._check_has_loss()
         (wanted,) = self._losses[-1].sources
         needed = _before(wanted)
         for node in self._nodes.values():
@@ -160,6 +158,10 @@ class Graph:
         for layer, handle in handles:
             handle.wait()
             layer.step(learning_rate)
+
+    def _check_has_loss(self) -> None:
+        if not self._losses:
+            raise NetworkError("a graph has no loss: add a SoftmaxCrossEntropy")
 
     def _compute(self, node: _Node, images_nhwc: AnyArray, key: int | None) -> None:
         layer, given = node.layer, [source.values for source in node.sources]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from affinity.cli.layout import table
-from knltrain.cost_model.collectives import Link
+from knltrain.cost_model.line import Link
 from knltrain.cost_model.predicted import EXCHANGES, predicted
 from knltrain.cost_model.validation import validated
 from knltrain.errors import ConfigError

@@ -6,7 +6,6 @@ on every ground. The runs are compared as `knltrain report-scaling` compares tho
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -23,8 +22,8 @@ from knltrain.bench.nodes.ours import carried_out, on_all
 from knltrain.bench.step.bounds import bounds_of
 from knltrain.bench.step.peer_process import PeerError
 from knltrain.config import load_config
-from knltrain.errors import ConfigError, RunFolderError
-from knltrain.files.durable import reason_of
+from knltrain.errors import ConfigError
+from knltrain.launch.run_folder import create_run_folder
 from knltrain.launch.signals import signals_raise
 from knltrain.launch.temporary_folder import temporary_folder
 from knltrain.scaling import scaling_of
@@ -96,7 +95,9 @@ def run_scaling_benchmark(
     cpus = [cpu for group in groups_of(topology, allowed, most, cores // most) for cpu in group]
     with signals_raise(), temporary_folder() as kept:
         file = _kept_config(config, kept.path, overrides, grounds)
-        folder = kept.path / "runs" if runs is None else _new_folder(runs)
+        folder = (
+            kept.path / "runs" if runs is None else create_run_folder(runs.absolute(), "scaling")
+        )
         if max(nodes) > 1:
             with hosts(max(nodes), gbits):
                 """What cannot be emulated is told before anything is measured."""
@@ -135,20 +136,6 @@ def _grounds(
             "all runs would have the same number of workers: expected several --nodes or --workers"
         )
     return found
-
-
-def _new_folder(runs: Path) -> Path:
-    """A folder for the runs of one call, so that they are not taken for earlier ones."""
-    for number in itertools.count(1):
-        folder = runs.absolute() / f"scaling-{number}"
-        try:
-            folder.mkdir()
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise RunFolderError(f"{folder} cannot be made ({reason_of(error)})") from error
-        return folder
-    raise AssertionError("itertools.count does not end")
 
 
 def _kept_config(

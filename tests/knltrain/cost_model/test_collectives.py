@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from knltrain.cost_model import collectives
-from knltrain.cost_model.collectives import Link
+from knltrain.cost_model.line import Link
 from knltrain.errors import ConfigError
 
 LINK = Link(alpha=3.0, beta=0.5, gamma=0.125)

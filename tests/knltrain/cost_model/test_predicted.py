@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from knltrain.cost_model.collectives import Link, ring
+from knltrain.cost_model.collectives import ring
+from knltrain.cost_model.line import Link
 from knltrain.cost_model.predicted import EXCHANGES, predicted
 
 

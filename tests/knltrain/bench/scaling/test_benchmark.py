@@ -40,7 +40,7 @@ def test_one_worker_and_two_are_compared_and_their_runs_kept(tmp_path: Path) -> 
     assert two["communication_share"] > 0
     assert [len(row["accuracy_by_seconds"]) for row in (one, two)] == [1, 1]
     assert report["machine"]["before"] == report["machine"]["after"]
-    assert (tmp_path / "scaling-1" / "1x2-batch-64-1" / "result.json").exists()
+    assert (tmp_path / "scaling" / "1x2-batch-64-1" / "result.json").exists()
 
 
 @pytest.mark.slow
@@ -64,9 +64,19 @@ def test_two_nodes_train_a_configuration_of_ones_own(tmp_path: Path) -> None:
     assert [(row["nodes"], row["batch"]) for row in report["rows"]] == [(1, 64), (2, 64)]
 
 
-def test_runs_of_one_call_are_not_taken_for_earlier_ones(tmp_path: Path) -> None:
-    made = [benchmark._new_folder(tmp_path) for _ in range(2)]
-    assert [each.name for each in made] == ["scaling-1", "scaling-2"]
+@needs_two_cpus
+@pytest.mark.usefixtures("bounds")
+def test_runs_of_one_call_are_not_taken_for_earlier_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[Path]] = []
+    monkeypatch.setattr(benchmark, "_train", lambda *_: None)
+    monkeypatch.setattr(benchmark, "scaling_of", lambda done, _kind: seen.append(done) or {})
+    for _ in range(2):
+        run_scaling_benchmark(
+            None, nodes=[1], workers=[1, 2], batches=[32], rounds=1, runs=tmp_path
+        )
+    assert [each[0].parent.name for each in seen] == ["scaling", "scaling-2"]
 
 
 def test_numbers_that_are_given_twice_count_once() -> None:
