@@ -29,7 +29,7 @@ def main() -> None:
     wanted = wanted_kernels(config, **request)
     for progress in compile_missing(wanted, processes):
         print(json.dumps(asdict(progress)), flush=True)
-    print(json.dumps({"readers": Counter(file for one in wanted for file in one.sources())}))
+    print(json.dumps({"readers": Counter(file for one in wanted for file in one.sources)}))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def compile_missing(wanted: Sequence[WantedKernel], processes: int) -> Iterator[
     missing = [one for one in wanted if not one.shared.has(one.names)]
     if not missing:
         return
-    sizes = {one.names.own: one.size() for one in missing}
+    sizes = {one.names.own: one.size for one in missing}
     missing.sort(key=lambda one: -sizes[one.names.own])
     cpu_target.target_context.refresh()  # what all forks need is loaded once
     jobs, done = _pipe_with(range(len(missing))), os.pipe()

@@ -23,7 +23,7 @@ from numba.core.runtime.nrt import rtsys
 from numba.core.serialize import dumps
 
 from vectorized_ops.numba.compiling.cache_folder import CacheFolder
-from vectorized_ops.numba.compiling.fingerprint import fingerprint
+from vectorized_ops.numba.compiling.fingerprint import CompiledCode, compiled_code
 from vectorized_ops.numba.compiling.journal import JOURNAL
 from vectorized_ops.numba.compiling.packages import kernel_packages, packaged_processor
 
@@ -157,7 +157,7 @@ class KernelCache(_Cache):
         self._dispatcher = dispatcher
         self.made_by = made_by
         self._shared = shared
-        self._fingerprint: str | None = None
+        self._code: CompiledCode | None = None
 
     @property
     def cache_path(self) -> str:
@@ -209,13 +209,18 @@ class KernelCache(_Cache):
         """Those among which it is kept."""
         return self._shared
 
+    @property
+    def code(self) -> CompiledCode:
+        """What is compiled for it, whatever the signature."""
+        if self._code is None:
+            self._code = compiled_code(self._dispatcher)
+        return self._code
+
     def names_of(self, sig: Any, target_context: Any) -> EntryNames:
         """Return the names of the entry for a signature."""
-        if self._fingerprint is None:
-            self._fingerprint = fingerprint(self._dispatcher)
         arguments, _ = sigutils.normalize_signature(sig)  # type: ignore[no-untyped-call]
         types = [_text_of(kind) for kind in arguments]
-        made_from = self._fingerprint, types
+        made_from = self.code.fingerprint, types
         return entry_names(self._function.__name__, made_from, target_context.codegen())
 
 

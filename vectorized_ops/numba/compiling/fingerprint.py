@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import _lru_cache_wrapper, cached_property
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from llvmlite import ir
@@ -28,6 +28,23 @@ _BUILT_IN = {type(None), bool, int, float, str, bytes}
 _PLAIN = (*_BUILT_IN, complex, Fraction, type(Ellipsis), np.dtype)
 
 
+class CompiledCode(NamedTuple):
+    """All that is compiled for a kernel: its `fingerprint`, bytes of Python's code and files."""
+
+    fingerprint: str
+    size: int
+    sources: frozenset[str]
+
+
+def compiled_code(function: Callable[..., Any]) -> CompiledCode:
+    """Follow all references of a kernel once."""
+    walk = Walk(function)
+    digest = hashlib.sha256(walk.whole().encode()).hexdigest()
+    codes = [one.__code__ for one in walk.followed]
+    files = frozenset(file for file in (code.co_filename for code in codes) if file[0] != "<")
+    return CompiledCode(digest, sum(len(code.co_code) for code in codes), files)
+
+
 def fingerprint(function: Callable[..., Any]) -> str:
     """Return 64 hexadecimal digits that identify a function by all that is compiled from it.
 
@@ -38,23 +55,7 @@ def fingerprint(function: Callable[..., Any]) -> str:
     docstrings do not count. Raises TypeError for a value of an unknown kind: its content may differ
     from process to process, and change within one.
     """
-    return hashlib.sha256(Walk(function).whole().encode()).hexdigest()
-
-
-def code_size(function: Callable[..., Any]) -> int:
-    """Return the bytes of Python's code in all that a kernel is compiled from."""
-    walk = Walk(function)
-    walk.text(function)
-    return sum(len(one.__code__.co_code) for one in walk.followed)
-
-
-def sources_of(*functions: Callable[..., Any]) -> frozenset[str]:
-    """Return the names of the source files with the code that counts in `fingerprint`."""
-    walks = [Walk(each) for each in functions]
-    for walk in walks:
-        walk.whole()
-    files = (one.__code__.co_filename for walk in walks for one in walk.followed)
-    return frozenset(file for file in files if not file.startswith("<"))  # as of dataclasses
+    return compiled_code(function).fingerprint
 
 
 @final

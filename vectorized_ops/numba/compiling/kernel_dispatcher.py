@@ -19,7 +19,6 @@ from numba.core import compiler as numba_compiler
 from numba.core import dispatcher as numba_dispatcher
 from numba.core import registry, types
 
-from vectorized_ops.numba.compiling.fingerprint import code_size, sources_of
 from vectorized_ops.numba.compiling.recording import LEAST_SIZE, WantedKernel, active_recorder
 from vectorized_ops.numba.compiling.shortcuts import KernelFlags, on_one_stack
 
@@ -89,15 +88,10 @@ class KernelDispatcher(Dispatcher):  # type: ignore[misc]
         return self.py_func if is_plain else _does_nothing
 
     def _wanted(self, kinds: tuple[Any, ...]) -> WantedKernel:
-        names, told = (
-            self._cache.names_of(kinds, self.targetctx),
-            (self.py_func.__name__, str(kinds)),
-        )
-        sources, make = partial(sources_of, self), partial(self.compile, kinds)
-        return WantedKernel(names, told, self._size, sources, make, self._cache.shared)
-
-    def _size(self) -> int:
-        return LEAST_SIZE + code_size(self)
+        cache, make = self._cache, partial(self.compile, kinds)
+        names, told = cache.names_of(kinds, self.targetctx), (self.py_func.__name__, str(kinds))
+        size = LEAST_SIZE + cache.code.size
+        return WantedKernel(names, told, size, cache.code.sources, make, cache.shared)
 
 
 def _does_nothing(*_: Any) -> float:

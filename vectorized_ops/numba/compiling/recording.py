@@ -23,8 +23,8 @@ class WantedKernel:
 
     names: EntryNames
     told: tuple[str, str]
-    size: Callable[[], int]
-    sources: Callable[[], frozenset[str]]
+    size: int
+    sources: frozenset[str]
     make: Callable[[], object]
     shared: SharedKernels
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import inspect
 import pickle
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, final
 
 from llvmlite import ir
@@ -26,7 +26,7 @@ from vectorized_ops.numba.compiling.cache import (
     shared_kernels,
 )
 from vectorized_ops.numba.compiling.compiler import CACHE_FOLDER, SETTINGS
-from vectorized_ops.numba.compiling.fingerprint import fingerprint, sources_of
+from vectorized_ops.numba.compiling.fingerprint import CompiledCode, compiled_code
 from vectorized_ops.numba.compiling.kernel_dispatcher import KernelLibrary
 from vectorized_ops.numba.compiling.recording import LEAST_SIZE, WantedKernel, active_recorder
 
@@ -51,7 +51,7 @@ class TileFunction:
     def __init__(self, tile: Any, constants: tuple[str, ...], **elements: Any) -> None:
         self._define = tile._defn
         self._constants, self._elements = constants, elements
-        self._fingerprint: str | None = None
+        self._code: CompiledCode | None = None
         self._addresses: dict[tuple[int, ...], int] = {}
         self._libraries: list[Any] = []  # they own the machine code
 
@@ -68,15 +68,19 @@ class TileFunction:
     def _wanted(self, constants: tuple[int, ...]) -> WantedKernel:
         names, make = self._names(constants), partial(self._made, constants)
         told = self._define.__name__, str(constants)
-        sources = partial(sources_of, self._define, emitted)
-        return WantedKernel(names, told, lambda: LEAST_SIZE, sources, make, _shared())
+        sources = self._compiled().sources | _emitted_code().sources
+        return WantedKernel(names, told, LEAST_SIZE, sources, make, _shared())
 
     def _names(self, constants: tuple[int, ...]) -> EntryNames:
-        if self._fingerprint is None:
-            kinds = sorted((name, str(kind)) for name, kind in self._elements.items())
-            self._fingerprint = f"{fingerprint(self._define)} {fingerprint(emitted)} {kinds}"
-        made_from = self._fingerprint, self._constants, constants
+        kinds = sorted((name, str(kind)) for name, kind in self._elements.items())
+        codes = f"{self._compiled().fingerprint} {_emitted_code().fingerprint} {kinds}"
+        made_from = codes, self._constants, constants
         return entry_names(self._define.__name__, made_from, cpu_target.target_context.codegen())
+
+    def _compiled(self) -> CompiledCode:
+        if self._code is None:
+            self._code = compiled_code(self._define)
+        return self._code
 
     @global_compiler_lock  # type: ignore[untyped-decorator]
     def _made(self, constants: tuple[int, ...]) -> int:
@@ -146,6 +150,11 @@ def emitted(
     generate(target, builder, signature, arguments)
     builder.ret_void()
     return function
+
+
+@cache
+def _emitted_code() -> CompiledCode:
+    return compiled_code(emitted)
 
 
 def _is_constant(kind: Any) -> bool:

@@ -20,7 +20,7 @@ from llvmlite import ir
 from numba.extending import intrinsic
 
 import vectorized_ops
-from vectorized_ops.numba.compiling.fingerprint import fingerprint, sources_of
+from vectorized_ops.numba.compiling.fingerprint import compiled_code, fingerprint
 
 Function = Callable[..., Any]
 ROOT = Path(vectorized_ops.__file__).parents[2]
@@ -348,8 +348,8 @@ def test_sources_are_those_of_all_that_counts_methods_too() -> None:
     def delivers(x: float) -> float:
         return Delivery.write(x)  # type: ignore[call-arg, arg-type]
 
-    assert sources_of(scaled) == {__file__}
-    found = sources_of(delivers, scaled)
+    assert compiled_code(scaled).sources == {__file__}
+    found = compiled_code(delivers).sources
     assert {Path(file).name for file in found} >= {"test_fingerprint.py", "gradient_store.py"}
     assert all(Path(file).is_file() for file in found)
 

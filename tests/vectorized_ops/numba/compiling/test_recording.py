@@ -21,7 +21,7 @@ from vectorized_ops.numba.compiling.recording import (
 def wanted(name: str, folder: Path) -> WantedKernel:
     names = EntryNames(name, f"packaged-{name}")
     shared = SharedKernels(CacheFolder(folder))
-    return WantedKernel(names, (name, "()"), lambda: 1, frozenset, list, shared)
+    return WantedKernel(names, (name, "()"), 1, frozenset(), list, shared)
 
 
 def test_each_kernel_is_noted_once_in_the_order_of_first_calls(tmp_path: Path) -> None:
