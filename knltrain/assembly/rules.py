@@ -88,6 +88,13 @@ def gradient_mean(context: MethodContext) -> SynchronousRule:
     return GradientMean(context.workers, context.kernels.elastic.synchronous_average)
 
 
+def accumulated_gradient(context: MethodContext) -> ExchangeRule:
+    """A master steps by the mean of the gradients that all workers have added up."""
+    from knltrain.exchange.rules.accumulated_gradient import AccumulatedGradient
+
+    return AccumulatedGradient(context.workers)
+
+
 def gradient_sum(context: MethodContext) -> ExchangeRule:
     """Every worker steps by the sum of all gradients."""
     from knltrain.exchange.rules.averaging import GradientSum
@@ -122,6 +129,7 @@ def outer_descent(context: MethodContext) -> ExchangeRule:
 
 
 RULES: dict[str, Callable[[MethodContext], ExchangeRule]] = {
+    "accumulated_gradient": accumulated_gradient,
     "averaged_downpour": averaged_downpour,
     "averaged_sgd": averaged_sgd,
     "downpour": downpour,

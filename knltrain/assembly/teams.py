@@ -79,7 +79,11 @@ class _WorkerTeams(TeamFactory):
         from knltrain.exchange.transports.joining import join_for_one_sided
         from knltrain.worker.termination import MEETING_SECONDS
 
-        join = partial(join_for_one_sided, longest_seconds=MEETING_SECONDS)
+        join = partial(
+            join_for_one_sided,
+            longest_seconds=MEETING_SECONDS,
+            servers=self.config.exchange.servers,
+        )
         return self._in_one_job(join, self.meeting_point)
 
     def along_trees(self) -> Team:

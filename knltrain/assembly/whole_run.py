@@ -14,7 +14,6 @@ from knltrain.assembly.losses import check_labels
 from knltrain.assembly.methods import strategy_of
 from knltrain.assembly.names import DATASETS, build_dataset, build_network, plain_method
 from knltrain.config import RunConfig
-from knltrain.config.methods import METHODS
 from knltrain.errors import CheckpointError, ConfigError
 from knltrain.network.network import Network
 from knltrain.network.zoo.networks import NETWORKS
@@ -89,7 +88,7 @@ def check_run(config: RunConfig, keep: Callable[[Dataset], None] | None = None) 
         config.optimizer.name,
         exchange_vectors=(
             method.strategy.vectors(method)
-            + vectors_between_nodes(config)
+            + vectors_between_nodes(config, method)
             + (config.exchange.within_nodes == "device")  # a contribution
         ),
         iter_size=chosen.iter_size,
@@ -248,12 +247,13 @@ def check_wire_format(config: RunConfig, method: Method) -> None:
         )
 
 
-def vectors_between_nodes(config: RunConfig) -> int:
+def vectors_between_nodes(config: RunConfig, method: Method) -> int:
     """Packed vectors for exchanges between nodes: a sum, its residual, and the encoded message."""
     if config.total_nodes == 1:
         return 0
-    if METHODS[config.exchange.method].comes_alone:
-        return 3  # a copy of the center, what is sent, and at most all of the center itself
+    if method.comes_alone or method.strategy.visits_center:
+        # What is sent, a copy of all vectors of the center, and at most all of these themselves.
+        return 1 + 2 * method.rule.center_vectors
     return 1 if config.exchange.wire_format == "float32" else 3
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
 from knltrain.config.tables import Count, Fraction, Name, NotNegative, Positive, Table
+
+Servers: TypeAlias = Annotated[
+    tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, min_length=1)
+]
 
 
 class ExchangeConfig(Table):
@@ -66,6 +70,11 @@ class ExchangeConfig(Table):
     mixing: Fraction | None = Field(
         default=None, description="share of a worker's own parameters after such an exchange (m)"
     )
+    servers: Servers | None = Field(
+        default=None,
+        description="computers, by their numbers from 0, whose memory has a share of the center;"
+        " left out: all",
+    )
     reduction_branches: Count | None = Field(
         default=None,
         description="workers whose gradients a worker adds up, in a tree; left out: binomial",
@@ -123,6 +132,12 @@ class ExchangeConfig(Table):
         if len(given) > 1:
             listed = " and ".join(f"{key} = {value:g}" for key, value in given.items())
             raise ValueError(f"{listed} both say how strong the pull is: give one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _each_server_is_named_once(self) -> ExchangeConfig:
+        if self.servers is not None and len(set(self.servers)) < len(self.servers):
+            raise ValueError(f"servers = {list(self.servers)}: expected each computer once")
         return self
 
     @model_validator(mode="after")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 SC17 = "You, Buluç, Demmel, SC17"
 ZHANG = "Zhang, Choromanska, LeCun, NIPS 2015"
 SHMCAFFE = "Ahn, Kim, Kang, Lim, ICDCS 2018"
+PATENT = "Ahn et al., US 11487698"
+CAFFE_MPI = "Inspur's Caffe-MPI, in Ahn et al., ICDCS 2018"
 CAFFEGPI = "Kuehn, Keuper, Pfreundt, arXiv 1706.00095"
 STICH = "Stich, ICLR 2019"
 LIN = "Lin, Stich, Patel, Jaggi, arXiv 1808.07217"
@@ -67,6 +69,8 @@ _RATE = ("center_learning_rate", *_MOMENTUM)
 _GROUPS = ("group_size",)
 _STREAM = ("fragments", "delay_steps", "mixing")
 _AVERAGE = ("averaging_rate",)
+_CENTER = ("servers",)
+"""Read by all methods whose workers visit the center."""
 
 _TOGETHER = "synchronous.SynchronousStrategy"
 _ALONE = "asynchronous.AsynchronousStrategy"
@@ -264,7 +268,7 @@ _OF_ZHANG = (
         "asgd",
         _ALONE,
         "averaged_sgd",
-        "W <- W - η g; model: mean of all W so far",
+        "one worker: W <- W - η g; model: mean of all W so far",
         ZHANG,
         optimizer=_PLAIN,
         schedule="first_come",
@@ -273,7 +277,7 @@ _OF_ZHANG = (
         "mvasgd",
         _ALONE,
         "averaged_sgd",
-        "W <- W - η g; model: z <- (1 - a) z + a W",
+        "one worker: W <- W - η g; model: z <- (1 - a) z + a W",
         ZHANG,
         _AVERAGE,
         {"averaging_rate": 0.001},
@@ -292,6 +296,21 @@ _OF_SHMCAFFE = (
         _ELASTIC,
         {"moving_rate": 0.2, "termination": "average"},
         schedule="first_come",
+    ),
+    MethodFacts(
+        "parameter_server",
+        "parameter_server.ParameterServerStrategy",
+        "accumulated_gradient",
+        "as sync_sgd at worker 0, by the sum of g that all add to C; all read W",
+        PATENT,
+        _CENTER,
+    ),
+    MethodFacts(
+        "caffe_mpi",
+        "star.StarStrategy",
+        "gradient_mean",
+        "as sync_sgd at worker 0, to which each sends its g, and which sends W to each",
+        CAFFE_MPI,
     ),
     MethodFacts(
         "shmcaffe_h",
@@ -386,7 +405,8 @@ _WITHOUT_ELASTICITY = (
 )
 
 METHODS: dict[str, MethodFacts] = {
-    each.name: each for each in (*_OF_SC17, *_OF_ZHANG, *_OF_SHMCAFFE, *_WITHOUT_ELASTICITY)
+    each.name: replace(each, reads=(*each.reads, *_CENTER)) if each.comes_alone else each
+    for each in (*_OF_SC17, *_OF_ZHANG, *_OF_SHMCAFFE, *_WITHOUT_ELASTICITY)
 }
 
 OPTIONS: tuple[str, ...] = tuple(

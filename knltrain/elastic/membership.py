@@ -63,8 +63,8 @@ class Membership:
         method = build_method(config, config.total_workers, learning_rate, model)
         if method.strategy.steps_by_layer:
             raise ConfigError(
-                f"exchange.method = '{method.name}' takes the optimizer's step layer by layer by "
-                "itself, so it is for `knltrain train`: expected another, such as 'sync_sgd'"
+                f"exchange.method = '{method.name}' takes the optimizer's step at one worker for "
+                "all, so it is for `knltrain train`: expected another, such as 'sync_sgd'"
             )
         method.strategy.check_run(method, config)
         with ExitStack() as open_:

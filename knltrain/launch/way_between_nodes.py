@@ -35,7 +35,7 @@ def check_way(config: RunConfig) -> None:
     if config.total_nodes > 1 and _goes_by_mpi(config) and way != "mpi":
         raise ConfigError(
             f"exchange.between_nodes = '{way}': workers of '{method}' exchange between "
-            "computers by one-sided MPI alone; expected 'mpi' or 'auto'"
+            "computers by MPI alone; expected 'mpi' or 'auto'"
         )
     if strategy_of(config).is_one_mpi_job and config.total_workers > 1:
         _check_mpi(config)
@@ -66,5 +66,5 @@ def _check_mpi(config: RunConfig) -> None:
 
 def _goes_by_mpi(config: RunConfig) -> bool:
     """Whether MPI, and nothing else, carries the method's exchanges between computers."""
-    alone = METHODS[config.exchange.method].comes_alone
-    return alone or strategy_of(config).is_one_mpi_job
+    alone, strategy = METHODS[config.exchange.method].comes_alone, strategy_of(config)
+    return alone or strategy.visits_center or strategy.is_one_mpi_job

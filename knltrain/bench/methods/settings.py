@@ -69,6 +69,8 @@ MNIST_SETTINGS: Mapping[str, Settings] = {
         0.1, 1.5, {"averaging_rate": 0.01}, why="an average of hundreds of steps, not thousands"
     ),
     "seasgd": _HEAVY,
+    "parameter_server": _HEAVY,
+    "caffe_mpi": _HEAVY,
     "shmcaffe_h": _HEAVY,
     "local_sgd": _HEAVY,
     "post_local_sgd": _HEAVY,

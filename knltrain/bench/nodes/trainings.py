@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from knltrain.bench.nodes.ddp import Ddp
 from knltrain.bench.nodes.ours import KnltrainTraining
-from knltrain.bench.nodes.star import Star
 from knltrain.bench.nodes.training import Training
 from knltrain.communication.mpi.runtime import INSTALL
 from knltrain.communication.oneccl.library import MISSING, installed
 from knltrain.errors import ConfigError, unknown_name
 
-SEASGD, STAR = "seasgd", Star.name
+SEASGD, STAR = "seasgd", "star"
 
 _ALONE, _DDP_ALONE = "sync_easgd3", "gloo"
 _METHOD, _LAYERWISE, _TREES = "hierarchical_easgd", "layerwise_sgd", "caffegpi"
@@ -32,7 +31,10 @@ def trainings() -> Mapping[str, Training]:
             Ddp(between, spread=True, of_one_host=ddp.name),
         ]
     spread.append(KnltrainTraining("trees-mpi", _TREES, "mpi", ours.name))
-    spread += [KnltrainTraining(SEASGD, "seasgd", "mpi", ours.name), Star(ours.name)]
+    spread += [
+        KnltrainTraining(name, method, "mpi", ours.name)
+        for name, method in ((SEASGD, "seasgd"), (STAR, "caffe_mpi"))
+    ]
     return {each.name: each for each in (ours, ddp, *spread)}
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import final
 
 from knltrain.communication.gaspi.queue import Queue
 from knltrain.communication.gaspi.ranks import Extent, Ranks
-from knltrain.communication.gaspi.segment import Segment
+from knltrain.communication.gaspi.segment import AnyArray, Segment, as_bytes, nothing
 from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError
 
 
@@ -79,6 +80,40 @@ class AddressSpace:
     def is_done(self, post: int, queue: int = 0) -> bool:
         """Tell whether the posts on ``queue`` up to number ``post`` are done."""
         return self._queues[queue].is_done(post)
+
+    def passive_send(
+        self,
+        data: AnyArray,
+        rank: int,
+        timeout_seconds: float | None = None,
+        check: Callable[[], None] = nothing,
+    ) -> None:
+        """Send contiguous ``data`` to another rank, which receives it (gaspi_passive_send).
+
+        Both take part, by one message. While it waits it calls ``check``, which may raise. Raises
+        ExchangeTimeout if the rank does not receive it, CollectiveError for a wrong rank.
+        """
+        self._check_other(rank)
+        self._ranks.send(as_bytes(data), rank, self._limit(timeout_seconds), check)
+
+    def passive_receive(
+        self,
+        out: AnyArray,
+        timeout_seconds: float | None = None,
+        check: Callable[[], None] = nothing,
+    ) -> int:
+        """Receive the next data that any rank has sent; return its number (gaspi_passive_receive).
+
+        ``out`` is contiguous and as long as what was sent. What a rank sends comes in its order.
+        Raises ExchangeTimeout, and what ``check`` raises.
+        """
+        return self._ranks.receive(as_bytes(out), self._limit(timeout_seconds), check)
+
+    def _check_other(self, rank: int) -> None:
+        if not 0 <= rank < self.size or rank == self.rank:
+            raise CollectiveError(
+                f"rank={rank}: expected another one than {self.rank}, of 0 to {self.size - 1}"
+            )
 
     def barrier(self, timeout_seconds: float | None = None, what: str = "a barrier") -> None:
         """Wait for all ranks (collective); ExchangeTimeout names those that do not come."""

@@ -19,22 +19,24 @@ target calls MPI (seen with its TCP provider). So every rank has a thread that d
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, final
 
 import numpy as np
 
 from knltrain.communication.gaspi.ranks import Bytes, Extent, Ranks, RemoteMemory, Words
+from knltrain.communication.mpi.completion import Completion
 from knltrain.communication.mpi.placed_window import place_window
 from knltrain.communication.mpi.progress import Progress
 from knltrain.communication.mpi.runtime import load_mpi
 from knltrain.communication.shared_memory.polling import nap_until
-from knltrain.errors import SegmentError
+from knltrain.errors import ExchangeTimeout, SegmentError
 
 _PUT_BYTES = 2**30
-"""The most bytes of one put: counts have 32 bits in MPI before version 4."""
+"""The most bytes of one put or message: counts have 32 bits in MPI before version 4."""
 
 _ALIGNMENT_BYTES = 64
+_MESSAGE_TAG = 6
 _MEETING_TAG = 7
 
 
@@ -84,6 +86,34 @@ class MPIRanks(Ranks):
         self._communicator.Barrier()  # no rank may write before all memory is zeroed
         return memory
 
+    def send(
+        self, data: Bytes, rank: int, timeout_seconds: float, check: Callable[[], None]
+    ) -> None:
+        """Send ``data`` to another rank."""
+        awaited = f"rank {rank} to receive {data.size} bytes"
+        for piece in _pieces(data):
+            request = self._communicator.Isend([piece, self._mpi.BYTE], rank, _MESSAGE_TAG)
+            self._finish(request, awaited, timeout_seconds, check)
+
+    def receive(self, out: Bytes, timeout_seconds: float, check: Callable[[], None]) -> int:
+        """Receive the next message to this rank; return who sent it."""
+        source, status = self._mpi.ANY_SOURCE, self._mpi.Status()
+        sent = self._communicator.Iprobe
+        if not nap_until(
+            lambda: sent(source, _MESSAGE_TAG, status), check, _nothing, timeout_seconds
+        ):
+            raise ExchangeTimeout(f"waited {timeout_seconds:g} s in vain for a message of any rank")
+        source = status.Get_source()
+        for piece in _pieces(out):
+            request = self._communicator.Irecv([piece, self._mpi.BYTE], source, _MESSAGE_TAG)
+            self._finish(request, f"the message of rank {source}", timeout_seconds, check)
+        return int(source)
+
+    def _finish(
+        self, request: Any, awaited: str, timeout_seconds: float, check: Callable[[], None]
+    ) -> None:
+        Completion(self._mpi, timeout_seconds, check).of([request], lambda: awaited)
+
     def close(self) -> None:
         """End the thread, and free the communicator (collective)."""
         self.abandon()
@@ -132,10 +162,9 @@ class WindowMemory(RemoteMemory):
     def put(self, data: Bytes, rank: int, offset_bytes: int) -> None:
         """Start to copy ``data`` to ``rank``."""
         target = _data_begin(self.extents[rank]) + offset_bytes
-        for begin in range(0, data.size, _PUT_BYTES):
-            piece = data[begin : begin + _PUT_BYTES]
-            where = [target + begin, piece.size, self._mpi.BYTE]
-            self._window.Put([piece, self._mpi.BYTE], rank, where)
+        for piece in _pieces(data):
+            self._window.Put([piece, self._mpi.BYTE], rank, [target, piece.size, self._mpi.BYTE])
+            target += piece.size
 
     def store(self, rank: int, word: int, value: int) -> None:
         """Write a word of ``rank``, ordered after all earlier loads of this process."""
@@ -182,6 +211,11 @@ class WindowMemory(RemoteMemory):
 
 def _data_begin(extent: Extent) -> int:
     return -(-8 * extent.words // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+
+
+def _pieces(data: Bytes) -> Iterator[Bytes]:
+    for begin in range(0, data.size, _PUT_BYTES):
+        yield data[begin : begin + _PUT_BYTES]
 
 
 def _nothing() -> None:

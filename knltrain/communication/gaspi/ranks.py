@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,6 +76,22 @@ class Ranks(ABC):
     @abstractmethod
     def allocate(self, extent: Extent) -> RemoteMemory:
         """Make a remote memory of zeros (collective); ``extent`` is this rank's part."""
+
+    @abstractmethod
+    def send(
+        self, data: Bytes, rank: int, timeout_seconds: float, check: Callable[[], None]
+    ) -> None:
+        """Send ``data`` (n,) to another rank, which receives it; ExchangeTimeout if it does not.
+
+        ``check`` is called now and then, and may raise.
+        """
+
+    @abstractmethod
+    def receive(self, out: Bytes, timeout_seconds: float, check: Callable[[], None]) -> int:
+        """Receive the next message to this rank, as long as ``out`` (n,); return who sent it.
+
+        As `send`. Messages of a rank are received in their order.
+        """
 
     @abstractmethod
     def close(self) -> None:

@@ -88,7 +88,7 @@ class Segment:
             found[:] = self.arrived(begin, count)
             return bool(found)
 
-        if not nap_until(look, _nothing, _nothing, timeout_seconds):
+        if not nap_until(look, nothing, nothing, timeout_seconds):
             last = begin + self._count(begin, count) - 1
             raise ExchangeTimeout(
                 f"{self._name}: waited {timeout_seconds:g} s in vain for one of the notifications "
@@ -129,7 +129,7 @@ class Segment:
                 f"{self._name}: {data.nbytes} bytes at offset_bytes={offset_bytes} of rank {rank}: "
                 f"expected a place within its {there} bytes"
             )
-        return Post(self._remote, rank, _bytes(data), offset_bytes)
+        return Post(self._remote, rank, as_bytes(data), offset_bytes)
 
     def _post(self, queue: int, post: Post) -> int:
         if not 0 <= queue < len(self._queues):
@@ -170,9 +170,10 @@ class Segment:
         return meant
 
 
-def _bytes(data: AnyArray) -> Bytes:
+def as_bytes(data: AnyArray) -> Bytes:
+    """The bytes of a contiguous array."""
     return data.reshape(-1).view(np.uint8)
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """Check nothing: `Ranks` has no failure detector."""

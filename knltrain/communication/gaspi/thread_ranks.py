@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import final
@@ -18,6 +18,7 @@ import numpy as np
 
 from knltrain.communication.gaspi.ranks import Bytes, Extent, Ranks, RemoteMemory, Words
 from knltrain.communication.shared_memory.polling import nap_until
+from knltrain.errors import ExchangeTimeout
 
 Disturbance = Callable[[int, int], None]
 """disturb(origin, target): called before data arrive; it may sleep."""
@@ -58,6 +59,26 @@ class ThreadRanks(Ranks):
         return ThreadMemory(
             self.rank, [pieces[rank] for rank in range(self.size)], self._dice, self._disturb
         )
+
+    def send(
+        self,
+        data: Bytes,
+        rank: int,
+        timeout_seconds: float,  # noqa: ARG002
+        check: Callable[[], None],  # noqa: ARG002
+    ) -> None:
+        """Copy ``data`` to where another rank receives it."""
+        self._disturb(self.rank, rank)
+        self._shared.messages[rank].append((self.rank, data.copy()))
+
+    def receive(self, out: Bytes, timeout_seconds: float, check: Callable[[], None]) -> int:
+        """Receive the next message to this rank; return who sent it."""
+        messages = self._shared.messages[self.rank]
+        if not nap_until(lambda: bool(messages), check, _nothing, timeout_seconds):
+            raise ExchangeTimeout(f"waited {timeout_seconds:g} s in vain for a message of any rank")
+        rank, data = messages.popleft()
+        np.copyto(out, data)
+        return rank
 
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
@@ -152,6 +173,7 @@ class _Shared:
     def __init__(self, size: int) -> None:
         self.size = size
         self.arrivals = [0] * size
+        self.messages = [deque[tuple[int, Bytes]]() for _ in range(size)]
         self.pieces: defaultdict[int, dict[int, _Piece]] = defaultdict(dict)
 
 

@@ -11,6 +11,7 @@ from knltrain.clocks import ACCUMULATE, PULL_LOCAL, READ_CENTER, UNOBSERVED, Mar
 from knltrain.errors import ConfigError
 from knltrain.exchange.rules.rule import ExchangeRule
 from knltrain.exchange.strategies.background import Background
+from knltrain.exchange.strategies.center_server import check_center_run
 from knltrain.exchange.strategies.method import Method, Schedule
 from knltrain.exchange.strategies.strategy import (
     UNTOUCHED,
@@ -60,22 +61,8 @@ class CenterStrategy(ThroughTransport[VisitedCenter]):
 
     @classmethod
     def check_run(cls, method: Method, config: RunConfig) -> None:
-        """Refuse what does not work with a center on another computer."""
-        if config.total_nodes == 1:
-            return
-        where = f"exchange.method = '{method.name}' on {config.total_nodes} computers"
-        if method.schedule == "round_robin" or not method.rule.adds:
-            raise ConfigError(
-                f"{where}: its workers visit the center in turn, or its center does more than add "
-                "up, which works only within one computer; expected 'seasgd', 'shmcaffe_h', "
-                "'easgd', 'downpour' or another whose center adds up contributions, or a method "
-                "whose workers exchange all at once, such as 'hierarchical_easgd'"
-            )
-        if (chosen := config.exchange.wire_format) != "float32":
-            raise ConfigError(
-                f"{where}, exchange.wire_format = '{chosen}': a contribution is added where the "
-                "center lies, in float32: expected 'float32'"
-            )
+        """Check what concerns the servers of the center."""
+        check_center_run(method, config)
 
     @classmethod
     def vectors(cls, method: Method) -> int:
@@ -84,7 +71,12 @@ class CenterStrategy(ThroughTransport[VisitedCenter]):
 
     @classmethod
     def sent_bytes(cls, method: Method, exchanged: int) -> int | None:
-        """Return the bytes; a worker that follows the center reads it once more."""
+        """Return the bytes; a worker that follows the center reads it once more.
+
+        Where the center is not a sum, or workers take turns, all its vectors are read and written.
+        """
+        if method.schedule == "round_robin" or not method.rule.adds:
+            return exchanged * method.rule.center_vectors
         return exchanged + (exchanged // 2 if method.rule.follows else 0)
 
     def begin(self) -> None:

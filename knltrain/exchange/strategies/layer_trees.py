@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 
 from knltrain.communication.communication_cores import made_there
-from knltrain.errors import ConfigError
 from knltrain.exchange.strategies.method import Method, OwnSettings
-from knltrain.exchange.strategies.overlapped import check_gradients
-from knltrain.exchange.strategies.strategy import MasterStep, Moment, Strategy, Touched
-from knltrain.exchange.transports.team import Team
-from knltrain.network.layer_slices import layer_sizes
+from knltrain.exchange.strategies.one_job import OneJobStrategy
+from knltrain.exchange.strategies.strategy import MasterStep, Moment, Touched
 from knltrain.vectors import FloatArray
 
 if TYPE_CHECKING:
-    from knltrain.config import RunConfig
     from knltrain.config.exchange_table import ExchangeConfig
-    from knltrain.exchange.transports.team import TeamFactory
     from knltrain.exchange.transports.tree_team import TreeTeam
     from knltrain.network.layer_slices import PackedLayers
 
 
 @final
-class LayerTreeStrategy(Strategy):
+class LayerTreeStrategy(OneJobStrategy):
     """CaffeGPI's training (Kuehn, Keuper, Pfreundt, arXiv 1706.00095) by a `TreeExchange`.
 
     A layer's gradient is sent when its backward pass is done. Rank 0 updates each layer with the
@@ -35,23 +29,16 @@ class LayerTreeStrategy(Strategy):
     and the forward pass begins with the layer that arrives last.
     """
 
-    emulates_links = False
     hears_of_parts = True
-    steps_by_layer = True
-    is_one_mpi_job = True
 
     def __init__(self, method: Method, team: TreeTeam, step: MasterStep) -> None:
         from knltrain.exchange.tree_exchange import TreeExchange
 
-        self.method = method
-        self.team = self._team = team
-        self._take = step
+        super().__init__(method, team, step)
         self._step = self._given = 0
         self._set_out = False
         self._names = [name for name, _ in method.layers]
         self._layers = {name: layer for layer, name in enumerate(self._names)}
-        bounds = accumulate((size for _, size in method.layers), initial=0)
-        self._parts = [slice(*ends) for ends in pairwise(bounds)]
         self._exchange = made_there(
             lambda: TreeExchange(
                 team.space,
@@ -67,47 +54,15 @@ class LayerTreeStrategy(Strategy):
         self._weights, self._gradient = self._exchange.weights, self._exchange.gradient
 
     @classmethod
-    def of(cls, method: Method, team: Team, step: MasterStep) -> LayerTreeStrategy:
-        """Make the strategy of a worker of the job."""
-        from knltrain.exchange.transports.tree_team import TreeTeam
-
-        assert isinstance(team, TreeTeam)
-        return cls(method, team, step)
-
-    @classmethod
-    def join(cls, teams: TeamFactory, *, comes_alone: bool) -> Team:  # noqa: ARG003
-        """Join the team: all workers are ranks of one MPI job."""
-        return teams.along_trees()
-
-    @classmethod
     def own_settings(cls, chosen: ExchangeConfig, network: PackedLayers) -> OwnSettings:
         """Return the layers: each is exchanged by itself, however the vectors are packed."""
         branches = chosen.reduction_branches, chosen.broadcast_branches
-        return {"layers": layer_sizes(network), "branches": branches}
-
-    @classmethod
-    def check(cls, method: Method) -> None:
-        """Refuse what is not computed layer by layer."""
-        check_gradients(method)
-
-    @classmethod
-    def check_run(cls, method: Method, config: RunConfig) -> None:
-        """Refuse another form of what is written."""
-        if (chosen_format := config.exchange.wire_format) != "float32":
-            raise ConfigError(
-                f"exchange.wire_format = '{chosen_format}': '{method.name}' writes gradients and "
-                "weights from memory to memory, in float32: expected 'float32'"
-            )
+        return {**super().own_settings(chosen, network), "branches": branches}
 
     @classmethod
     def overlaps(cls, method: Method) -> bool:  # noqa: ARG003
         """Return True: the whole exchange overlaps."""
         return True
-
-    @classmethod
-    def sent_bytes(cls, method: Method, exchanged: int) -> int | None:  # noqa: ARG003
-        """Return None: the number depends on a node's place in the trees."""
-        return None
 
     @property
     def parameters(self) -> FloatArray:
@@ -118,11 +73,6 @@ class LayerTreeStrategy(Strategy):
     def gradient(self) -> FloatArray:
         """This worker's gradient; once it is sent, partial sums with those of others."""
         return self._gradient
-
-    @property
-    def model(self) -> FloatArray:
-        """The weights, the same at all workers."""
-        return self._weights
 
     def start_from(self, values: FloatArray) -> None:
         """Set all weights to those of rank 0 (collective)."""
@@ -157,25 +107,15 @@ class LayerTreeStrategy(Strategy):
         """Send the remaining layers."""
         self.gradient_done_from(0)
 
-    def stepped(self, step: int) -> None:
-        """Do nothing: rank 0 takes the step."""
-
     def exchange(self, step: int) -> None:
         """Take the step at rank 0 with its own gradient, before a run starts."""
-        if self._team.rank:
-            return
-        parts = [slice(0, None)] if self._take.needs_all else self._parts
-        for layer, part in enumerate(parts):
-            self._take.take(step, layer, self._weights[part], self._gradient[part])
+        if self._team.rank == 0:
+            self._take.take_whole(step, self._parts, self._weights, self._gradient)
 
     def settle(self) -> None:
         """Wait for all weights."""
         if self._set_out:
             self._exchange.await_all_weights()
-
-    def state(self) -> dict[str, FloatArray]:
-        """Return nothing: between two steps the weights are the whole state."""
-        return {}
 
     def close(self) -> None:
         """End the exchange and release all vectors; collective if nothing is under way."""

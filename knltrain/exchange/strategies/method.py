@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypedDict
 
 from knltrain.errors import ConfigError
@@ -68,8 +69,11 @@ class StrategyTraits:
     emulates_links: ClassVar[bool] = True
     """Whether its exchanges can use an emulated link."""
 
+    visits_center: ClassVar[bool] = False
+    """Whether workers visit a center though they step together."""
+
     steps_by_layer: ClassVar[bool] = False
-    """Whether rank 0 takes the step layer by layer, while exchanges go on."""
+    """Whether rank 0 takes the step for all, layer by layer, within exchanges."""
 
     is_one_mpi_job: ClassVar[bool] = False
     """Whether all workers are ranks of one MPI job, which allocates their vectors."""
@@ -169,7 +173,8 @@ class Method:
     levels: Levels | None = None
 
     def __post_init__(self) -> None:
-        if not self.comes_alone and not isinstance(self.rule, SynchronousRule):
+        visits = self.comes_alone or self.strategy.visits_center
+        if not visits and not isinstance(self.rule, SynchronousRule):
             raise ConfigError(
                 f"{self.name}: {type(self.rule).__name__} is for workers that visit the center; "
                 "expected the schedule 'first_come', 'round_robin' or 'lock_free', got "
@@ -237,6 +242,12 @@ class Method:
     def group_size(self) -> int:
         """Workers of a group, or 0 if there are no groups."""
         return 0 if self.levels is None else self.levels.group_size
+
+    @property
+    def layer_parts(self) -> list[slice]:
+        """Where each of the ``layers`` lies in a vector."""
+        bounds = accumulate((size for _, size in self.layers), initial=0)
+        return [slice(*ends) for ends in pairwise(bounds)]
 
     def due(self, step: int) -> bool:
         """Tell whether ``step``, from 0, has an exchange.

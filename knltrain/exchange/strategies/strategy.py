@@ -49,6 +49,13 @@ class MasterStep:
     take: Callable[[int, int, FloatArray, FloatArray], None]
     needs_all: bool = False
 
+    def take_whole(
+        self, step: int, parts: Sequence[slice], weights: FloatArray, gradient: FloatArray
+    ) -> None:
+        """Take the step of all layers, which lie in these ``parts`` of both vectors (n,)."""
+        for layer, part in enumerate([slice(0, None)] if self.needs_all else parts):
+            self.take(step, layer, weights[part], gradient[part])
+
 
 class Strategy(StrategyTraits, ABC):
     """One worker's part in the exchanges of its run.
@@ -72,7 +79,7 @@ class Strategy(StrategyTraits, ABC):
     def of(cls, method: Method, team: Team, step: MasterStep) -> Strategy:
         """Make the strategy of a worker of ``team``, which `StrategyTraits.join` has made.
 
-        ``step`` is for strategies that take the step layer by layer.
+        ``step`` is for strategies that `steps_by_layer`.
         """
 
     @property
@@ -215,8 +222,17 @@ class ThroughTransport(Strategy, Generic[AnyTransport]):
         self.transport.start_from(values if leads else None)
         if self.transport.keeps_center:
             self.method.rule.found(self.transport.center, self.transport.kept)
+            self.transport.publish()
         if self.method.moves == "gradient":
             np.copyto(self._own, self.transport.center)
+
+    def restore(
+        self, center: FloatArray, local: FloatArray, kept: Mapping[str, FloatArray]
+    ) -> None:
+        """Go on from these vectors, all of them known to all others (collective)."""
+        super().restore(center, local, kept)
+        if self.transport.keeps_center:
+            self.transport.publish()
 
     def touched(self, moment: Moment, step: int) -> Touched:
         """Return the transport's local, where an exchange on the host is due."""

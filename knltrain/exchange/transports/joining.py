@@ -69,12 +69,13 @@ def join_for_one_sided(
     join_job: JoinJob,
     timeout_seconds: float,
     longest_seconds: float,
+    servers: Sequence[int] | None = None,
 ) -> Team:
     """Become worker ``rank`` of ``workers`` on all nodes, which visit the center by MPI.
 
     A worker that visits the center becomes a rank of MPI by ``join_job``. With groups these are
-    only their roots; the others wait for them up to ``longest_seconds``. Raises what `join` and
-    ``join_job`` do.
+    only their roots; the others wait for them up to ``longest_seconds``. The center lies on the
+    nodes ``servers``, by default on all. Raises what `join` and ``join_job`` do.
     """
     with _attached(fds) as segments:
         mine, comers = segments[0], segments[-1]
@@ -82,12 +83,12 @@ def join_for_one_sided(
         number, inside_rank = divmod(rank, size)
         groups, place = workers // size, number % comers.workers
         if len(segments) == 1:
-            return _comer(comers, number, 1, groups, join_job, timeout_seconds)
+            return _comer(comers, number, 1, groups, join_job, timeout_seconds, servers)
         of_group = range(number * size, (number + 1) * size)
         inside, outside = NodeShared(mine, inside_rank, timeout_seconds, of_group), None
         center = comers.spares[place]
         if inside_rank == 0:
-            outside = _comer(comers, number, size, groups, join_job, timeout_seconds)
+            outside = _comer(comers, number, size, groups, join_job, timeout_seconds, servers)
         else:
             comers.close()  # the copy of the center stays mapped as long as an array uses it
         inside.barrier(longest_seconds)
@@ -101,6 +102,7 @@ def _comer(
     comers: int,
     join_job: JoinJob,
     timeout_seconds: float,
+    servers: Sequence[int] | None,
 ) -> OneSidedCenter:
     """Return rank ``number`` of the visitors of the center, each for ``size`` workers.
 
@@ -112,7 +114,8 @@ def _comer(
     first = number // here * here
     names = range(first * size, (first + here) * size, size)
     at_home = NodeShared(segment, number % here, timeout_seconds, names)
-    return OneSidedCenter(at_home, join_job(number, comers, at_home.check), timeout_seconds)
+    job, vectors = join_job(number, comers, at_home.check), len(segment.kept)
+    return OneSidedCenter(at_home, job, timeout_seconds, vectors, servers)
 
 
 def join_for_trees(

@@ -1,9 +1,10 @@
-# ruff: noqa: ARG002 (an order is for locks, and atomic adds need none)
 """The transport of workers on several nodes that visit the center: one-sided MPI."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -12,7 +13,8 @@ import numpy.typing as npt
 from knltrain.clocks import WRITE_INCREMENT
 from knltrain.communication.memory_box.remote import RemoteBox, Vector
 from knltrain.communication.mpi.joining import leave_mpi
-from knltrain.errors import ConfigError, KnltrainError, SegmentError
+from knltrain.communication.shared_memory.polling import nap_until
+from knltrain.errors import ExchangeTimeout, KnltrainError, SegmentError
 from knltrain.exchange.rules.rule import ExchangeRule
 from knltrain.exchange.transports.mpi_team import MpiTeam
 from knltrain.exchange.transports.node_shared import NodeShared
@@ -30,18 +32,31 @@ _ROOM_BYTES = 2**16
 class OneSidedCenter(VisitedCenter):
     """A worker of the MPI job ``mpi``.COMM_WORLD, which has as many ranks as there are workers.
 
-    The center is a buffer of a `RemoteBox`; the first worker of each node has a shard of it. This
-    is ShmCaffe's parameter server, sharded over the nodes. ``center`` is this worker's copy, as it
-    was last read. A visit reads the center, contributes against the copy, and has the contribution
-    added where the center lies, each element atomically. So every contribution arrives whole, in
-    any order; the copy does not have what others add meanwhile.
+    The center is a buffer of a `RemoteBox`; the first worker of each node has a shard of it, or
+    only those of the nodes ``servers``, by their numbers. This
+    is ShmCaffe's parameter server, sharded over the nodes. ``center`` and ``kept`` are this
+    worker's copies, as they were last read.
+
+    - Where the center is a sum (`ExchangeRule.adds`), a visit reads it, contributes against the
+      copy, and has the contribution added where the center lies, each element atomically. So every
+      contribution arrives whole, in any order; the copy does not have what others add meanwhile.
+    - Else a visit reads a shard of all vectors, does the whole exchange, and writes it back, while
+      it holds the shard's lock ("first_come") or nothing ("lock_free").
+    - By "round_robin" it does so in its turn, without locks.
 
     ``inside`` is the worker in its node's segment, which has its local, and reports an abort of the
     run. If it has a spare, that is ``center``, so that all workers of its group can read it. Others
-    may be late by ``timeout_seconds``. For rules whose center is a sum (`adds`).
+    may be late by ``timeout_seconds``. ``center_vectors`` is that of the rule.
     """
 
-    def __init__(self, inside: NodeShared, mpi: Any, timeout_seconds: float) -> None:
+    def __init__(
+        self,
+        inside: NodeShared,
+        mpi: Any,
+        timeout_seconds: float,
+        center_vectors: int = 1,
+        servers: Sequence[int] | None = None,
+    ) -> None:
         self._inside = inside
         self._meetings = MpiTeam(mpi, timeout_seconds, inside.check)
         self.rank, self.workers = self._meetings.rank, self._meetings.workers
@@ -49,20 +64,74 @@ class OneSidedCenter(VisitedCenter):
         self.local, self.spare = inside.local, inside.local[:0]
         size = self.local.size
         self.center = inside.spare if inside.spare.size else aligned_zeros(size)
-        self.kept = np.zeros((0, size), np.float32)
-        servers = list(range(0, self.workers, inside.workers))
-        each = -(-size // len(servers)) * _FLOAT_BYTES + self.workers * _WORD_BYTES
-        self._box = _box(mpi.COMM_WORLD, each + _ROOM_BYTES, servers, timeout_seconds, inside.check)
-        self._shared = self._opened(lambda: self._box.create_buffer(size))
-        self._steps = self._opened(lambda: self._box.create_buffer(self.workers, np.int64))
-        self._own = self._box.create_buffer(size, private=True)
+        self.kept = np.zeros((center_vectors - 1, size), np.float32)
+        firsts = list(range(0, self.workers, inside.workers))
+        if servers is not None:
+            firsts = [firsts[node] for node in servers]
+        vector = -(-size // len(firsts)) * _FLOAT_BYTES + _ROOM_BYTES
+        room = center_vectors * vector + self.workers * _WORD_BYTES
+        self._box = _box(mpi.COMM_WORLD, room, firsts, timeout_seconds, inside.check)
+        make = self._box.create_buffer
+        self._shared = self._opened(partial(make, size))
+        self._beside = [self._opened(partial(make, size)) for _ in self.kept]
+        self._steps = self._opened(partial(make, self.workers, np.int64))
+        self._turn = self._opened(partial(make, 1, np.int64))
+        self._own = make(size, private=True)
+        self._timeout_seconds = timeout_seconds
         self._at_peace = True
 
     def read_center(self) -> None:
         """Update the copy ``center``."""
         self._shared.read(self.center)
 
+    def read_kept(self) -> None:
+        """Update the copies ``kept``."""
+        for buffer, copy in zip(self._beside, self.kept, strict=True):
+            buffer.read(copy)
+
+    def publish(self) -> None:
+        """Write this worker's copies where all others read them."""
+        self._write(WHOLE)
+
     def visit(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:
+        """Exchange with the center."""
+        self._at_peace = False
+        if order == "round_robin":
+            self.await_turn()
+            self._visit_part(WHOLE, rule, contribution)
+            self._turn.write(np.array([self._turn_now() + 1]))
+        elif rule.adds:
+            self._visit_sum(rule, contribution, order)
+        else:
+            parts = self._shared.parts
+            first = self.rank * len(parts) // self.workers  # so that few wait for the same one
+            for number in (*range(first, len(parts)), *range(first)):
+                with ExitStack() as held:
+                    if order == "first_come":
+                        with self.clocks.waiting:
+                            held.enter_context(self._shared.alone(number))
+                    self._visit_part(parts[number], rule, contribution)
+
+    def _visit_part(self, part: slice, rule: ExchangeRule, contribution: FloatArray) -> None:
+        """Do the whole exchange on a part of all vectors."""
+        self._read(part)
+        for each, piece in rule.on(part):
+            center, kept = self.center[piece], self.kept[:, piece]
+            each.visit(self.local[piece], center, kept, contribution[piece])
+        self._write(part)
+
+    def _read(self, part: slice) -> None:
+        for buffer, copy in self._all_vectors():
+            buffer.read(copy[part], part.start or 0)
+
+    def _write(self, part: slice) -> None:
+        for buffer, copy in self._all_vectors():
+            buffer.write(copy[part], part.start or 0)
+
+    def _all_vectors(self) -> Iterator[tuple[Vector, FloatArray]]:
+        return zip((self._shared, *self._beside), (self.center, *self.kept), strict=True)
+
+    def _visit_sum(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:
         """Read the center, contribute to it, and follow it if the rule does."""
         self.read_center()
         for each, part in rule.on(WHOLE):
@@ -73,25 +142,40 @@ class OneSidedCenter(VisitedCenter):
             for each, part in rule.on(WHOLE):
                 each.follow(self.local[part], self.center[part], contribution[part])
 
-    def push(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:
-        """Add a contribution to the center where it lies."""
+    def push(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:  # noqa: ARG002
+        """Add a contribution to the center, a sum, where it lies."""
         self._at_peace = False
         self._own.write(contribution)
         self.push_marks.mark(WRITE_INCREMENT)
         self._shared.accumulate(self._own)
 
     def await_turn(self) -> None:
-        """Raise ConfigError: there are no turns."""
-        raise ConfigError(
-            "the schedule 'round_robin' is for workers that share the memory of one computer: "
-            "expected one whose workers visit the center in any order, such as that of 'seasgd'"
-        )
+        """Wait until it is this worker's turn to visit by "round_robin"."""
+        with self.clocks.waiting:
+            while (turn := self._turn_now()) % self.workers != self.rank:
+                limit, passed = self._timeout_seconds, partial(self._is_past, turn)
+                if not nap_until(passed, self.check, self.check, limit):
+                    raise ExchangeTimeout(
+                        f"waited {limit:g} s in vain for worker {turn % self.workers}, whose turn "
+                        "it is to visit the center; if it can be so late, raise "
+                        "exchange.timeout_seconds"
+                    )
+
+    def _turn_now(self) -> int:
+        found = np.zeros(1, np.int64)
+        self._turn.read(found)
+        return int(found[0])
+
+    def _is_past(self, turn: int) -> bool:
+        return self._turn_now() != turn
 
     def start_from(self, values: FloatArray | None = None) -> None:
         """Set the center and every local to the values of rank 0 (collective)."""
         self.barrier()  # all visits of late workers end before
         if self.rank == 0:
-            self._shared.write(check_start_values(values, self.center.size))
+            np.copyto(self.center, check_start_values(values, self.center.size))
+            self.kept[:] = 0
+            self.publish()
         self.barrier()
         np.copyto(self.local, self.center)
 
@@ -100,13 +184,13 @@ class OneSidedCenter(VisitedCenter):
         return self._meetings.all_sum(values)
 
     def barrier(self, timeout_seconds: float | None = None) -> None:
-        """Wait until every worker is here, and then read the center (collective).
+        """Wait until every worker is here, and then read the center and ``kept`` (collective).
 
         All read the same values only if no worker visits the center before all have read. To
         evaluate or save it, call the barrier once more after that.
         """
         self._meetings.barrier(self._meetings.later(timeout_seconds))
-        self.read_center()
+        self._read(WHOLE)
         self._at_peace = True
 
     def progress(self, steps: int) -> npt.NDArray[np.int64]:

@@ -52,6 +52,12 @@ class Transport(Team):
         ``values`` has shape (n,) float32. Only rank 0's are used; the others may pass None.
         """
 
+    def publish(self) -> None:
+        """Let all others find ``center`` and ``kept`` as this worker, which keeps them, has them.
+
+        Nothing has to be done where they lie in shared memory.
+        """
+
 
 WHOLE = slice(None)
 """All elements of the vectors."""
@@ -121,6 +127,9 @@ class VisitedCenter(Transport):
 
     def read_center(self) -> None:
         """Update ``center``, if it is a copy of one that lies elsewhere."""
+
+    def read_kept(self) -> None:
+        """Update ``kept``, if it is a copy."""
 
     @abstractmethod
     def await_turn(self) -> None:

@@ -156,6 +156,8 @@ def moved_by(rule: ExchangeRule, size: int, workers: int) -> float:
     """Where the center at 1 is after an exchange of workers that are all at 0.5."""
     center, total = np.ones(size, np.float32), np.zeros(size, np.float32)
     kept = np.zeros((rule.center_vectors - 1, size), np.float32)
+    if rule.moves == "gradient":
+        center[:] = 0  # to which gradients are added, or which they replace
     rule.found(center, kept)
     for _ in range(workers):
         contribution = np.zeros(size, np.float32)

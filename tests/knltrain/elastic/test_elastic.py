@@ -22,7 +22,7 @@ from ..ranks import told_as_json
 from .launches import PROGRAM, alone, launched, outputs_of
 
 ROOT = Path(__file__).parents[3]
-OF_A_PLAN = {"caffegpi"}
+OF_A_PLAN = {"caffegpi", "caffe_mpi", "parameter_server"}
 """Methods that take the optimizer's step themselves."""
 
 LEARNT = 0.4

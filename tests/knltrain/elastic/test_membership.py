@@ -14,6 +14,8 @@ from knltrain.errors import ConfigError, NetworkError
 
 from .launches import alone, launched
 
+MASTERS = ("caffegpi", "caffe_mpi", "parameter_server")
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -39,7 +41,7 @@ def test_workers_with_different_models_are_refused() -> None:
     ("method", "options", "said"),
     [
         ("easgdd", {}, "unknown exchange.method .easgdd.*did you mean .easgd."),
-        ("caffegpi", {}, "takes the optimizer's step layer by layer"),
+        *((name, {}, "takes the optimizer's step at one worker for") for name in MASTERS),
         ("sync_easgd", {"moving_rate": 2.0}, "exchange.moving_rate"),
         ("sync_easgd", {"rho": 500.0}, "exchange.rho = 500 with a learning rate of"),
         ("sync_sgd", {"moving_rate": 0.2}, "exchange.moving_rate = 0.2 is read by"),

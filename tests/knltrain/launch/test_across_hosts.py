@@ -26,9 +26,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from knltrain.bench.methods.settings import MNIST_SETTINGS
 from knltrain.bench.nodes.hosts import WAY, Hosts
 from knltrain.cluster.task import own_variables
 from knltrain.communication.oneccl.library import installed
+from knltrain.config.methods import METHODS
 
 from ..hosts import hosts_or_skip, run
 
@@ -190,6 +192,38 @@ def test_workers_of_two_hosts_train_one_model(
     assert f"by {method} with 4 workers on 2 nodes, exchanging by {way}" in out
     assert results(folder)["test_accuracy"] > LEARNT
     assert_all_hosts_were_in(folder)
+
+
+OF_ONE_WORKER = ("asgd", "mvasgd", "none")
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        each if each in ("original_easgd", "mvadownpour", "parameter_server") else again(each)
+        for each in METHODS
+        if each not in OF_ONE_WORKER
+    ],
+)
+def test_every_method_trains_on_two_hosts(made: Hosts, folder: Path, method: str) -> None:
+    chosen, facts = MNIST_SETTINGS[method], METHODS[method]
+    exchange = [f"{key}={value}" for key, value in chosen.exchange.items()]
+    optimizer = {"momentum": 0.9, **facts.optimizer, **chosen.optimizer}
+    if optimizer.get("name", "sgd") != "sgd":
+        del optimizer["momentum"]
+    rate = chosen.learning_rate / 4  # that of the table is for larger batches
+    keys = [f"optimizer.{key}={value}".replace("True", "true") for key, value in optimizer.items()]
+    keys += [f"learning_rate.base={rate}", "train.epochs=2"]
+    size = (*LEARNS, *(word for key in keys for word in ("--set", key)))
+    said = done(made, folder, *words(*by("auto", method, *exchange), *ONE_EACH, *size))
+    assert f"by {method} with 2 workers on 2 nodes" in said
+    assert results(folder)["test_accuracy"] > 0.5
+
+
+@pytest.mark.parametrize("method", ["asgd", again("mvasgd")])
+def test_methods_of_one_worker_say_so(made: Hosts, folder: Path, method: str) -> None:
+    assert METHODS[method].equation.startswith("one worker: ")
+    assert "expected workers = 1" in refused(made, folder, *words(*by("auto", method)))
 
 
 def test_a_profile_has_the_workers_of_both_hosts(made: Hosts, folder: Path) -> None:
@@ -425,7 +459,13 @@ def test_groups_on_devices_train_as_those_of_the_host(
         assert np.linalg.norm(found - expected) < 1e-4 * np.linalg.norm(expected)
 
 
-@pytest.mark.parametrize("method", ["seasgd", again("shmcaffe_h")])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "seasgd",
+        *map(again, ("shmcaffe_h", "async_msgd", "adownpour", "parameter_server", "caffe_mpi")),
+    ],
+)
 def test_workers_that_come_alone_train_a_model_and_go_on_from_their_checkpoint(
     made: Hosts, folder: Path, method: str
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, final
 
 import numpy as np
@@ -109,6 +109,15 @@ class RemoteBuffer(Vector):
         """Multiply this float32 buffer by ``a``."""
         check_float(self)
         self._alone(lambda _, target: vectors.scale(target, float(a)))
+
+    @property
+    def parts(self) -> list[slice]:
+        """The shards that have elements."""
+        return [self.shards[server] for server in self.servers]
+
+    def alone(self, part: int) -> AbstractContextManager[None]:
+        """Hold a shard exclusively."""
+        return self._locks.alone(self.servers[part])
 
     def notify(self, event: int = 0) -> None:
         """Signal ``event`` of this buffer, 0 <= event < 8, to all who wait for it."""

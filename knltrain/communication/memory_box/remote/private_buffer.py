@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, final
 
 import numpy as np
@@ -81,6 +82,15 @@ class PrivateBuffer(Vector):
         """Free its memory."""
         self._own()
         self._values = None
+
+    @property
+    def parts(self) -> list[slice]:
+        """All, in this process."""
+        return [slice(0, self.size)]
+
+    def alone(self, part: int) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Hold all, as does the only thread that works on it."""
+        return nullcontext()
 
     def lend(
         self,

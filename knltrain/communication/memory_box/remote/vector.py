@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,15 @@ class Vector(SharedBuffer["Vector"]):
         Of two processes that call this at once, at least one finds what the other sets. Does not
         check whether the buffer was freed.
         """
+
+    @property
+    @abstractmethod
+    def parts(self) -> list[slice]:
+        """The elements of each process that has some."""
+
+    @abstractmethod
+    def alone(self, part: int) -> AbstractContextManager[None]:
+        """Hold a part, by its number, beside nobody else who holds or operates on it."""
 
     @abstractmethod
     def lend(self, begin: int, count: int, scratch: AnyArray | None = None) -> AnyArray:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from knltrain.communication.gaspi import AddressSpace, Extent, MPIRanks, Ranks
-from knltrain.errors import ExchangeTimeout
+from knltrain.errors import CollectiveError, ExchangeTimeout
 
 ROUNDS = 40
 FLOATS = 20_001
@@ -86,6 +86,34 @@ def the_last_value_of_a_notification_stays(ranks: Ranks) -> None:
     space.close()
 
 
+def messages_come_in_the_order_of_their_sender(ranks: Ranks) -> None:
+    """All send to rank 0, which answers each with all that came of it."""
+    space, floats = AddressSpace(ranks, timeout_seconds=30), np.zeros(FLOATS, np.float32)
+    if ranks.rank == 0:
+        came: dict[int, list[float]] = {rank: [] for rank in range(1, ranks.size)}
+        for _ in range(ROUNDS * (ranks.size - 1)):
+            rank = space.passive_receive(floats)
+            assert np.all(floats == floats[0])
+            came[rank].append(float(floats[0]))
+        for rank, values in came.items():
+            assert values == [100.0 * rank + number for number in range(ROUNDS)]
+            space.passive_send(np.array(values), rank)
+    else:
+        for number in range(ROUNDS):
+            floats[:] = 100 * ranks.rank + number
+            space.passive_send(floats, 0)
+        found = np.zeros(ROUNDS)
+        assert space.passive_receive(found) == 0
+        assert found[-1] == 100 * ranks.rank + ROUNDS - 1
+    space.barrier()
+    with pytest.raises(ExchangeTimeout, match=r"waited 0.2 s in vain for a message of any rank"):
+        space.passive_receive(floats, 0.2)
+    for wrong in (ranks.rank, ranks.size):
+        with pytest.raises(CollectiveError, match=f"rank={wrong}: expected another one than"):
+            space.passive_send(floats, wrong)
+    space.close()
+
+
 def who_does_not_come_is_named(ranks: Ranks) -> None:
     """Rank 1 comes to a barrier only when all others have given it up."""
     space = AddressSpace(ranks, timeout_seconds=30)
@@ -109,6 +137,7 @@ CONTRACT = (
     a_word_is_taken_once,
     notifications_come_after_their_data,
     the_last_value_of_a_notification_stays,
+    messages_come_in_the_order_of_their_sender,
     who_does_not_come_is_named,
 )
 

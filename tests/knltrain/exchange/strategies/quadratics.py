@@ -85,7 +85,7 @@ def diloco(t: int, v: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return v, 0.7 * (d + 0.9 * v)
 
 
-def _config(method: str, workers: int, nodes: int, exchange: dict[str, object]) -> RunConfig:
+def config_of(method: str, workers: int, nodes: int, exchange: dict[str, object]) -> RunConfig:
     return RunConfig.model_validate(
         {
             "workers": workers // nodes,
@@ -113,7 +113,7 @@ def train(
     All settle and meet after every step, or else only after the last one. Those of each of the
     ``nodes`` share a memory.
     """
-    config = _config(name, workers, nodes, exchange)
+    config = config_of(name, workers, nodes, exchange)
     of_node = workers // nodes
     between = ThreadNodes(nodes)
     method = build(MethodContext(config, workers, NETWORK, reference_kernels(), rate_at))

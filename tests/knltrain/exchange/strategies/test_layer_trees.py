@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from quadratics import NETWORK, SIZE, rate_at, start, target, train
+from masters import BY_LAYER, OF_ALL, PARTS, STEPS
+from quadratics import NETWORK, SIZE, start, target, train
 
 from knltrain.communication.gaspi import AddressSpace, thread_ranks
 from knltrain.errors import PeerLost
@@ -17,11 +18,8 @@ from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.strategy import MasterStep, strategy_in
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.tree_team import TreeTeam
-from knltrain.network.layer_slices import layer_parts, layer_sizes
+from knltrain.network.layer_slices import layer_sizes
 from vectorized_ops.reference.elastic import synchronous_average
-
-STEPS = 6
-PARTS = layer_parts(NETWORK)
 
 
 def along_trees(workers: int, *branches: int | None) -> Method:
@@ -30,20 +28,6 @@ def along_trees(workers: int, *branches: int | None) -> Method:
     assert len(trees) == 2
     layers = layer_sizes(NETWORK)
     return Method("caffegpi", rule, LayerTreeStrategy, layers=layers, branches=trees)
-
-
-def take(step: int, layer: int, weights: np.ndarray, gradient: np.ndarray) -> None:
-    assert weights.size == gradient.size == PARTS[layer].stop - PARTS[layer].start
-    weights -= np.float32(rate_at(step)) * gradient
-
-
-def take_all(step: int, layer: int, weights: np.ndarray, gradient: np.ndarray) -> None:
-    assert (layer, weights.size, gradient.size) == (0, SIZE, SIZE)
-    weights -= np.float32(rate_at(step)) * gradient
-
-
-BY_LAYER = MasterStep(take)
-OF_ALL = MasterStep(take_all, needs_all=True)
 
 
 def trained(

@@ -59,5 +59,21 @@ def test_a_thread_adds_while_its_worker_tells_of_its_steps() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("scene", ["velocities", "turns", "one_server"])
+def test_centers_that_do_more_than_add_up_are_visited_by_one_at_a_time(scene: str) -> None:
+    assert told_by(scene) == {rank: [True, True] for rank in range(RANKS)}
+
+
+@pytest.mark.slow
+def test_averages_of_a_center_are_those_of_all_visits_and_are_restored() -> None:
+    assert told_by("averages") == {rank: [True, True, [7.0] * 3] for rank in range(RANKS)}
+
+
+@pytest.mark.slow
+def test_a_turn_that_is_not_taken_is_named() -> None:
+    assert told_by("late_turn") == {rank: [True] for rank in range(1, RANKS)}
+
+
+@pytest.mark.slow
 def test_who_does_not_come_alone_is_refused() -> None:
-    assert told_by("refusals") == {rank: [True] * 2 for rank in range(RANKS)}
+    assert told_by("refusals") == {rank: [True] for rank in range(RANKS)}

@@ -1,0 +1,85 @@
+"""The base of strategies whose workers are one MPI job, and whose rank 0 takes the step for all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from knltrain.errors import ConfigError
+from knltrain.exchange.strategies.method import Method, OwnSettings
+from knltrain.exchange.strategies.overlapped import check_gradients
+from knltrain.exchange.strategies.strategy import MasterStep, Strategy
+from knltrain.exchange.transports.team import Team
+from knltrain.network.layer_slices import layer_sizes
+from knltrain.vectors import FloatArray
+
+if TYPE_CHECKING:
+    from knltrain.config import RunConfig
+    from knltrain.config.exchange_table import ExchangeConfig
+    from knltrain.exchange.transports.team import TeamFactory
+    from knltrain.exchange.transports.tree_team import TreeTeam
+    from knltrain.network.layer_slices import PackedLayers
+
+Own = TypeVar("Own", bound="OneJobStrategy")
+
+
+class OneJobStrategy(Strategy):
+    """Gradients come to rank 0, which takes the step by ``step``, and weights from it."""
+
+    emulates_links = False
+    steps_by_layer = True
+    is_one_mpi_job = True
+
+    def __init__(self, method: Method, team: TreeTeam, step: MasterStep) -> None:
+        self.method = method
+        self.team = self._team = team
+        self._take = step
+        self._parts = method.layer_parts
+
+    @classmethod
+    def of(cls: type[Own], method: Method, team: Team, step: MasterStep) -> Own:
+        """Make the strategy of a worker of the job."""
+        from knltrain.exchange.transports.tree_team import TreeTeam
+
+        assert isinstance(team, TreeTeam)
+        return cls(method, team, step)
+
+    @classmethod
+    def join(cls, teams: TeamFactory, *, comes_alone: bool) -> Team:  # noqa: ARG003
+        """Join the team: all workers are ranks of one MPI job."""
+        return teams.along_trees()
+
+    @classmethod
+    def own_settings(cls, chosen: ExchangeConfig, network: PackedLayers) -> OwnSettings:  # noqa: ARG003
+        """Return the layers: rank 0 steps by them, however the vectors are packed."""
+        return {"layers": layer_sizes(network)}
+
+    @classmethod
+    def check(cls, method: Method) -> None:
+        """Refuse what is not the gradient of all."""
+        check_gradients(method)
+
+    @classmethod
+    def check_run(cls, method: Method, config: RunConfig) -> None:
+        """Refuse another form of what is sent."""
+        if (chosen := config.exchange.wire_format) != "float32":
+            raise ConfigError(
+                f"exchange.wire_format = '{chosen}': '{method.name}' sends gradients and weights "
+                "from memory to memory, in float32: expected 'float32'"
+            )
+
+    @classmethod
+    def sent_bytes(cls, method: Method, exchanged: int) -> int | None:  # noqa: ARG003
+        """Return None: the number depends on the worker's rank."""
+        return None
+
+    @property
+    def model(self) -> FloatArray:
+        """The weights, the same at all workers."""
+        return self.parameters
+
+    def stepped(self, step: int) -> None:
+        """Do nothing: rank 0 takes the step."""
+
+    def state(self) -> dict[str, FloatArray]:
+        """Return nothing: between two steps the weights are the whole state."""
+        return {}

@@ -1,0 +1,138 @@
+"""A parameter server with synchronous steps: workers add up gradients there, a master steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from knltrain.errors import ConfigError
+from knltrain.exchange.rules.accumulated_gradient import AccumulatedGradient
+from knltrain.exchange.strategies.center_server import check_center_run
+from knltrain.exchange.strategies.method import Method, OwnSettings
+from knltrain.exchange.strategies.strategy import MasterStep, Moment, ThroughTransport, Touched
+from knltrain.exchange.transports.team import Team
+from knltrain.exchange.transports.transport import WHOLE, VisitedCenter
+from knltrain.network.layer_slices import layer_sizes
+from knltrain.vectors import FloatArray, aligned_zeros
+
+if TYPE_CHECKING:
+    from knltrain.config import RunConfig
+    from knltrain.config.exchange_table import ExchangeConfig
+    from knltrain.exchange.transports.team import TeamFactory
+    from knltrain.network.layer_slices import PackedLayers
+
+
+@final
+class ParameterServerStrategy(ThroughTransport[VisitedCenter]):
+    """The synchronous mode of ShmCaffe's memory box, after its patent (US 11487698).
+
+    1. Every worker adds its gradient to the center, in any order: the sum may differ in its last
+       bits from run to run.
+    2. When all have done so, rank 0, the master, moves the weights by the mean gradient, and
+       clears the center. The weights lie beside it.
+    3. All read the weights.
+    """
+
+    visits_center = True
+    emulates_links = False
+    steps_by_layer = True
+
+    def __init__(self, method: Method, transport: VisitedCenter, step: MasterStep) -> None:
+        super().__init__(method, transport)
+        self._take = step
+        self._contribution = aligned_zeros(transport.local.size)
+
+    @classmethod
+    def of(cls, method: Method, team: Team, step: MasterStep) -> ParameterServerStrategy:
+        """Make a worker's strategy."""
+        assert isinstance(team, VisitedCenter)
+        return cls(method, team, step)
+
+    @classmethod
+    def join(cls, teams: TeamFactory, *, comes_alone: bool) -> Team:  # noqa: ARG003
+        """Join the team of those that visit the center."""
+        return teams.visiting()
+
+    @classmethod
+    def own_settings(cls, chosen: ExchangeConfig, network: PackedLayers) -> OwnSettings:  # noqa: ARG003
+        """Return the layers, by which the master steps."""
+        return {"layers": layer_sizes(network)}
+
+    @classmethod
+    def check(cls, method: Method) -> None:
+        """Refuse another rule: no other keeps the weights beside the center."""
+        if not isinstance(method.rule, AccumulatedGradient):
+            raise ConfigError(
+                f"{method.name}: {type(method.rule).__name__} does not add up gradients for a "
+                "master; expected AccumulatedGradient"
+            )
+
+    @classmethod
+    def check_run(cls, method: Method, config: RunConfig) -> None:
+        """Check what concerns the servers."""
+        check_center_run(method, config)
+
+    @classmethod
+    def vectors(cls, method: Method) -> int:
+        """Return the contribution, and the weights beside the center."""
+        return 1 + super().vectors(method)
+
+    @classmethod
+    def sent_bytes(cls, method: Method, exchanged: int) -> int | None:  # noqa: ARG003
+        """Return None: the master reads and writes more than the others."""
+        return None
+
+    def start_from(self, values: FloatArray) -> None:
+        """Set all weights to those of rank 0, and the center to 0 (collective)."""
+        transport = self.transport
+        transport.start_from(values if transport.rank == 0 else None)
+        np.copyto(self._own, transport.local)
+        self._meet()
+        if transport.rank == 0:
+            self._put(transport.center)
+        self._meet()
+
+    def touched(self, moment: Moment, step: int) -> Touched:  # noqa: ARG002
+        """Return the gradient, and the weights that take its place."""
+        if moment != "gradient":
+            return Touched()
+        return Touched((self.gradient,), (self.parameters,))
+
+    def exchange(self, step: int) -> None:
+        """Add this worker's gradient, and take over the weights (collective)."""
+        rule, transport = self.method.rule, self.transport
+        for each, part in rule.on(WHOLE):
+            each.contribute(self.gradient[part], transport.center[part], self._contribution[part])
+        transport.push(rule, self._contribution, "first_come")
+        self._meet()
+        if transport.rank == 0:
+            transport.read_center()
+            with transport.clocks.center:
+                weights, gradient = self._own, transport.center
+                self._take.take_whole(step, self.method.layer_parts, weights, gradient)
+            self._put(weights)
+        self._meet()
+        if transport.rank:
+            transport.read_kept()
+            np.copyto(self._own, transport.kept[0])
+
+    def state(self) -> dict[str, FloatArray]:
+        """Return nothing: between two steps the weights are the whole state."""
+        return {}
+
+    def close(self) -> None:
+        """Release all vectors."""
+        self._contribution = np.zeros(0, np.float32)
+        super().close()
+
+    def _put(self, weights: FloatArray) -> None:
+        """Let all others find the weights, and an empty center."""
+        transport = self.transport
+        np.copyto(transport.kept[0], weights)
+        transport.center.fill(0)
+        transport.publish()
+
+    def _meet(self) -> None:
+        with self.transport.clocks.waiting:
+            self.transport.all_sum(np.zeros(1))

@@ -1,0 +1,108 @@
+"""A star: one worker gathers all gradients, takes the step, and sends the weights to all others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from knltrain.exchange.rules.averaging import GradientMean
+from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.strategies.one_job import OneJobStrategy
+from knltrain.exchange.strategies.strategy import MasterStep, Moment, Touched
+from knltrain.vectors import FloatArray, aligned_zeros
+
+if TYPE_CHECKING:
+    from knltrain.exchange.transports.tree_team import TreeTeam
+
+
+@final
+class StarStrategy(OneJobStrategy):
+    """Synchronous SGD of Inspur's Caffe-MPI, as Ahn et al. describe it (ICDCS 2018).
+
+    Every worker sends its gradient to rank 0, which computes one, too. That adds them up in rank
+    order, moves its weights by their mean, and sends them to one worker after another. Nothing
+    overlaps.
+    """
+
+    def __init__(self, method: Method, team: TreeTeam, step: MasterStep) -> None:
+        super().__init__(method, team, step)
+        size = sum(size for _, size in method.layers)
+        self._weights, self._gradient = aligned_zeros(size), aligned_zeros(size)
+        others = team.workers - 1 if team.rank == 0 else 0
+        self._received = [aligned_zeros(size) for _ in range(others)]
+
+    @classmethod
+    def vectors(cls, method: Method) -> int:
+        """Return how many gradients rank 0 receives."""
+        assert isinstance(method.rule, GradientMean)
+        return super().vectors(method) + method.rule.workers - 1
+
+    @property
+    def parameters(self) -> FloatArray:
+        """This worker's weights."""
+        return self._weights
+
+    @property
+    def gradient(self) -> FloatArray:
+        """This worker's gradient; at rank 0 the mean of all, once it is sent."""
+        return self._gradient
+
+    def start_from(self, values: FloatArray) -> None:
+        """Set all weights to those of rank 0 (collective)."""
+        self._weights[:] = values
+        self._send_weights()
+
+    def touched(self, moment: Moment, step: int) -> Touched:  # noqa: ARG002
+        """Return both vectors where all exchange."""
+        if moment != "gradient":
+            return Touched()
+        return Touched((self._gradient,), (self._gradient, self._weights))
+
+    def gradient_ready(self, step: int) -> None:
+        """Exchange."""
+        self.exchange(step)
+
+    def exchange(self, step: int) -> None:
+        """Send the gradient and receive the weights, or do so for all others (collective)."""
+        team, space = self._team, self._team.space
+        team.at_peace = False
+        if team.rank:
+            with team.clocks.waiting:
+                space.passive_send(self._gradient, 0, team.timeout_seconds, team.check)
+        else:
+            self._gather()
+            with team.clocks.center:
+                for each in self._received:
+                    np.add(self._gradient, each, out=self._gradient)
+                np.divide(self._gradient, np.float32(team.workers), out=self._gradient)
+                self._take.take_whole(step, self._parts, self._weights, self._gradient)
+        self._send_weights()
+
+    def _gather(self) -> None:
+        """Receive the gradients of all others, which come in any order."""
+        ranks, waiting = {0: self._gradient}, list(self._received)
+        with self._team.clocks.waiting:
+            while waiting:
+                values = waiting.pop()
+                ranks[self._receive(values)] = values
+        self._received = [ranks[rank] for rank in range(1, self._team.workers)]
+
+    def _send_weights(self) -> None:
+        team = self._team
+        with team.clocks.waiting:
+            if team.rank:
+                self._receive(self._weights)
+            else:
+                for rank in range(1, team.workers):
+                    team.space.passive_send(self._weights, rank, team.timeout_seconds, team.check)
+
+    def _receive(self, out: FloatArray) -> int:
+        team = self._team
+        return team.space.passive_receive(out, team.timeout_seconds, team.check)
+
+    def close(self) -> None:
+        """Release all vectors; collective if nothing is under way."""
+        self._weights = self._gradient = np.zeros(0, np.float32)
+        self._received = []
+        self._team.close()
