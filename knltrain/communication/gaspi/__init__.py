@@ -12,6 +12,7 @@ segment.notify_reset(3)  # 7, and the data are in segment.memory
 """
 
 from knltrain.communication.gaspi.address_space import AddressSpace
+from knltrain.communication.gaspi.group import Group
 from knltrain.communication.gaspi.mpi_ranks import MPIRanks
 from knltrain.communication.gaspi.ranks import Extent, Ranks, RemoteMemory
 from knltrain.communication.gaspi.segment import Segment
@@ -20,6 +21,7 @@ from knltrain.communication.gaspi.thread_ranks import ThreadRanks, thread_ranks
 __all__ = [
     "AddressSpace",
     "Extent",
+    "Group",
     "MPIRanks",
     "Ranks",
     "RemoteMemory",

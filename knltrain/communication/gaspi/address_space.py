@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import final
 
+from knltrain.communication.gaspi.group import Group, meet
 from knltrain.communication.gaspi.queue import Queue
 from knltrain.communication.gaspi.ranks import Extent, Ranks
 from knltrain.communication.gaspi.segment import AnyArray, Segment, as_bytes, nothing
-from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError
+from knltrain.errors import CollectiveError, KnltrainError
 
 
 @final
@@ -34,6 +35,7 @@ class AddressSpace:
             Queue(f"queue {number} of rank {ranks.rank}", depth) for number in range(queues)
         ]
         self._segments: list[Segment] = []
+        self._groups: list[Group] = []
 
     @property
     def rank(self) -> int:
@@ -81,6 +83,23 @@ class AddressSpace:
         """Tell whether the posts on ``queue`` up to number ``post`` are done."""
         return self._queues[queue].is_done(post)
 
+    def group(self, members: Sequence[int]) -> Group:
+        """Make a group of some ranks, of which this is one (collective among them).
+
+        Members of several groups make them in the same order. Raises CollectiveError for ranks that
+        are none, or twice there, or without this one.
+        """
+        chosen = tuple(members)
+        known = all(0 <= rank < self.size for rank in chosen)
+        if not known or len(set(chosen)) < len(chosen) or self.rank not in chosen:
+            raise CollectiveError(
+                f"members={list(chosen)}: expected some of 0 to {self.size - 1}, each once, and "
+                f"{self.rank} among them"
+            )
+        made = Group(self._ranks.group(chosen), chosen, self._timeout_seconds)
+        self._groups.append(made)
+        return made
+
     def passive_send(
         self,
         data: AnyArray,
@@ -117,13 +136,7 @@ class AddressSpace:
 
     def barrier(self, timeout_seconds: float | None = None, what: str = "a barrier") -> None:
         """Wait for all ranks (collective); ExchangeTimeout names those that do not come."""
-        limit_seconds = self._limit(timeout_seconds)
-        if absent := self._ranks.meet(limit_seconds):
-            names = ", ".join(f"rank {rank}" for rank in absent)
-            raise ExchangeTimeout(
-                f"rank {self.rank}: waited {limit_seconds:g} s in vain for {names}, for {what}; if "
-                "ranks can be so late, give AddressSpace a longer timeout_seconds"
-            )
+        meet(self._ranks, range(self.size), self._limit(timeout_seconds), what)
 
     def close(self) -> None:
         """Wait for all ranks, then end the queues and free the segments (collective).
@@ -139,6 +152,8 @@ class AddressSpace:
             raise
         for queue in self._queues:
             queue.close(self._timeout_seconds)
+        while self._groups:
+            self._groups.pop().close()
         while self._segments:
             self._segments.pop().free()
         self._ranks.close()

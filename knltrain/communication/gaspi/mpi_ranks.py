@@ -7,7 +7,7 @@ The code relies on these guarantees of the MPI standard (version 3.1, chapter 11
   accumulates are ordered only among themselves, at one location (11.7.2).
 - Accumulates of one predefined type are atomic for each element (11.7.1). Words are stored by
   MPI_REPLACE, read by MPI_NO_OP and swapped by MPI_REPLACE. No other mixture is allowed without
-  an info key ("same_op_no_op").
+  an info key ("same_op_no_op"). So an int64 in the data is for additions or for swaps, not both.
 - In the unified memory model, which is required, loads after MPI_WIN_SYNC see all data that were
   complete at this process before (11.7).
 - MPI_THREAD_MULTIPLE.
@@ -36,6 +36,7 @@ _PUT_BYTES = 2**30
 """The most bytes of one put or message: counts have 32 bits in MPI before version 4."""
 
 _ALIGNMENT_BYTES = 64
+_GROUP_TAG = 5
 _MESSAGE_TAG = 6
 _MEETING_TAG = 7
 
@@ -67,6 +68,18 @@ class MPIRanks(Ranks):
         came = {rank: self._communicator.Irecv(nothing, rank, tag) for rank in others}
         nap_until(self._finished(came, sent), _nothing, _nothing, timeout_seconds)
         return list(came)
+
+    def group(self, members: tuple[int, ...]) -> MPIRanks:
+        """Make the processes of a group (collective among them)."""
+        of_all = self._communicator.Get_group()
+        chosen = of_all.Incl(members)
+        communicator = self._communicator.Create_group(chosen, _GROUP_TAG)
+        try:
+            return MPIRanks(communicator, progress=False)
+        finally:
+            communicator.Free()
+            chosen.Free()
+            of_all.Free()
 
     def allocate(self, extent: Extent) -> WindowMemory:
         """Make a window (collective); raises SegmentError if there is no memory for it."""
@@ -165,6 +178,33 @@ class WindowMemory(RemoteMemory):
         for piece in _pieces(data):
             self._window.Put([piece, self._mpi.BYTE], rank, [target, piece.size, self._mpi.BYTE])
             target += piece.size
+
+    def get(self, out: Bytes, rank: int, offset_bytes: int) -> None:
+        """Start to copy from ``rank`` to ``out``."""
+        target = _data_begin(self.extents[rank]) + offset_bytes
+        for piece in _pieces(out):
+            self._window.Get([piece, self._mpi.BYTE], rank, [target, piece.size, self._mpi.BYTE])
+            target += piece.size
+
+    def fetch_add(self, rank: int, offset_bytes: int, value: int) -> int:
+        """Add to an int64 of ``rank``; return what it was."""
+        given, before = np.array([value]), np.zeros(1, np.int64)
+        place = _data_begin(self.extents[rank]) + offset_bytes
+        self._window.Fetch_and_op(
+            [given, self._word], [before, self._word], rank, place, self._mpi.SUM
+        )
+        self._window.Flush(rank)
+        return int(before[0])
+
+    def compare_swap(self, rank: int, offset_bytes: int, expected: int, value: int) -> int:
+        """Set an int64 of ``rank`` if it is as ``expected``; return what it was."""
+        given, like, before = np.array([value]), np.array([expected]), np.zeros(1, np.int64)
+        place = _data_begin(self.extents[rank]) + offset_bytes
+        self._window.Compare_and_swap(
+            [given, self._word], [like, self._word], [before, self._word], rank, place
+        )
+        self._window.Flush(rank)
+        return int(before[0])
 
     def store(self, rank: int, word: int, value: int) -> None:
         """Write a word of ``rank``, ordered after all earlier loads of this process."""

@@ -1,4 +1,4 @@
-"""A queue of posted writes and notifications, and the thread that carries them out."""
+"""A queue of posted writes, reads and notifications, and the thread that carries them out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from knltrain.errors import CollectiveError, ExchangeTimeout
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """A write (``data``), a notification (``value`` is not 0), or both: then the data go first."""
+    """A write (``data``), a read (``out``), or a notification (``value`` is not 0).
+
+    Of a write with a notification the data go first.
+    """
 
     memory: RemoteMemory
     rank: int
@@ -22,8 +25,11 @@ class Post:
     offset_bytes: int = 0
     notification: int = 0
     value: int = 0
+    out: Bytes | None = None
 
     def __str__(self) -> str:
+        if self.out is not None:
+            return f"read of {self.out.size} bytes from rank {self.rank}"
         what = [f"write of {self.data.size} bytes"] if self.data is not None else []
         what += [f"notification {self.notification} = {self.value}"] if self.value else []
         return f"{' with '.join(what)} to rank {self.rank}"
@@ -130,6 +136,9 @@ def carry_out(posts: Sequence[Post]) -> None:
     for post in posts:
         if post.data is not None and post.data.size:
             post.memory.put(post.data, post.rank, post.offset_bytes)
+            unfinished[post.rank, id(post.memory)] = post
+        if post.out is not None and post.out.size:
+            post.memory.get(post.out, post.rank, post.offset_bytes)
             unfinished[post.rank, id(post.memory)] = post
         if post.value:
             for place in [place for place in unfinished if place[0] == post.rank]:

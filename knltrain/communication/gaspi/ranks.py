@@ -24,9 +24,9 @@ class Extent:
 class RemoteMemory(ABC):
     """A piece of memory at each rank: ``memory`` (uint8, this rank's own), and words beside it.
 
-    A `put` takes place at any time before `complete` returns, and several in any order. `put` does
-    not block. `store` and `complete` may block until the other process makes progress in its
-    library. Several threads may call all of them; `complete` covers the puts of its own thread.
+    A `put` or `get` takes place at any time before `complete` returns, and several in any order.
+    They do not block. All others may block until the other process makes progress in its library.
+    Several threads may call all of them; `complete` covers what its own thread has started.
     """
 
     extents: list[Extent]
@@ -39,12 +39,24 @@ class RemoteMemory(ABC):
         """Start to copy ``data`` (n,) to ``rank``; it must not change until `complete`."""
 
     @abstractmethod
+    def get(self, out: Bytes, rank: int, offset_bytes: int) -> None:
+        """Start to copy from ``rank`` to ``out`` (n,), which is filled by `complete`."""
+
+    @abstractmethod
+    def fetch_add(self, rank: int, offset_bytes: int, value: int) -> int:
+        """Add to an int64 in the memory of ``rank``, and return what it was, atomically."""
+
+    @abstractmethod
+    def compare_swap(self, rank: int, offset_bytes: int, expected: int, value: int) -> int:
+        """Set an int64 in the memory of ``rank`` if it is as ``expected``; return what it was."""
+
+    @abstractmethod
     def store(self, rank: int, word: int, value: int) -> None:
         """Write a word of ``rank`` atomically; complete at the target when this returns."""
 
     @abstractmethod
     def complete(self, rank: int) -> None:
-        """Return when all puts of this thread to ``rank`` are complete there."""
+        """Return when all that this thread has put to ``rank`` or gets from it is complete."""
 
     @abstractmethod
     def read_words(self, begin: int, out: Words) -> None:
@@ -72,6 +84,10 @@ class Ranks(ABC):
     @abstractmethod
     def meet(self, timeout_seconds: float) -> list[int]:
         """Wait for all ranks (collective); return those that did not come in time."""
+
+    @abstractmethod
+    def group(self, members: tuple[int, ...]) -> Ranks:
+        """Make the ranks of a group, numbered from 0 in this order (collective among them)."""
 
     @abstractmethod
     def allocate(self, extent: Extent) -> RemoteMemory:

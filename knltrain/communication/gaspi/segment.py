@@ -48,6 +48,33 @@ class Segment:
         """Post a write without a notification (gaspi_write)."""
         return self._post(queue, self._to(rank, data, offset_bytes))
 
+    def read(self, out: AnyArray, rank: int, offset_bytes: int, queue: int = 0) -> int:
+        """Post a read into contiguous ``out`` (gaspi_read); it is filled when the post is done.
+
+        Not ordered with writes of this rank that are not done yet.
+        """
+        there = self._to(rank, out, offset_bytes)
+        return self._post(
+            queue, Post(self._remote, rank, offset_bytes=offset_bytes, out=there.data)
+        )
+
+    def fetch_add(self, rank: int, offset_bytes: int, value: int) -> int:
+        """Add to an int64 of ``rank``, and return what it was (gaspi_atomic_fetch_add).
+
+        Atomic beside other additions; adding 0 reads it. May wait until that rank makes progress in
+        its MPI library.
+        """
+        self._check_word(rank, offset_bytes)
+        return self._remote.fetch_add(rank, offset_bytes, value)
+
+    def compare_swap(self, rank: int, offset_bytes: int, expected: int, value: int) -> int:
+        """Set an int64 of ``rank`` if it is as ``expected`` (gaspi_atomic_compare_swap).
+
+        Returns what it was; atomic beside others of these, not beside additions.
+        """
+        self._check_word(rank, offset_bytes)
+        return self._remote.compare_swap(rank, offset_bytes, expected, value)
+
     def write_notify(
         self,
         data: AnyArray,
@@ -151,6 +178,15 @@ class Segment:
             raise CollectiveError(
                 f"{self._name}: value={value} of notification {notification}: expected 1 to "
                 f"{LARGEST_VALUE}; 0 means that it has not come"
+            )
+
+    def _check_word(self, rank: int, offset_bytes: int) -> None:
+        self._check_rank(rank)
+        there = self._remote.extents[rank].size_bytes
+        if offset_bytes % 8 or not 0 <= offset_bytes <= there - 8:
+            raise CollectiveError(
+                f"{self._name}: an int64 at offset_bytes={offset_bytes} of rank {rank}: expected a "
+                f"multiple of 8 within its {there} bytes"
             )
 
     def _check_rank(self, rank: int) -> None:

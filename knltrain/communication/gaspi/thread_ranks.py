@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import random
 import threading
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -42,6 +43,7 @@ class ThreadRanks(Ranks):
         self._dice = random.Random(f"{seed} {rank}")
         self._meetings = 0
         self._allocations = 0
+        self._groups: Counter[tuple[int, ...]] = Counter()
 
     def meet(self, timeout_seconds: float) -> list[int]:
         """Wait for all ranks; return those that did not come in time."""
@@ -49,6 +51,14 @@ class ThreadRanks(Ranks):
         self._shared.arrivals[self.rank] = self._meetings
         nap_until(lambda: not self._absent(), _nothing, _nothing, timeout_seconds)
         return self._absent()
+
+    def group(self, members: tuple[int, ...]) -> ThreadRanks:
+        """Make the threads of a group."""
+        number = self._groups[members]
+        self._groups[members] += 1
+        with self._shared.lock:
+            shared = self._shared.groups.setdefault((members, number), _Shared(len(members)))
+        return ThreadRanks(shared, members.index(self.rank), number, self._disturb)
 
     def allocate(self, extent: Extent) -> ThreadMemory:
         """Make a remote memory of zeros."""
@@ -106,10 +116,29 @@ class ThreadMemory(RemoteMemory):
 
     def put(self, data: Bytes, rank: int, offset_bytes: int) -> None:
         """Copy now or at completion, at random."""
-        if self._dice.random() < 0.5:
-            self._copy(data, rank, offset_bytes)
-        else:
-            self._puts(rank).append((data, offset_bytes))
+        self._now_or_later(rank, partial(self._copy, data, rank, offset_bytes))
+
+    def get(self, out: Bytes, rank: int, offset_bytes: int) -> None:
+        """Copy now or at completion, at random."""
+        there = self._pieces[rank].memory[offset_bytes : offset_bytes + out.size]
+        self._now_or_later(rank, partial(np.copyto, out, there))
+
+    def fetch_add(self, rank: int, offset_bytes: int, value: int) -> int:
+        """Add to an int64 of ``rank``; return what it was."""
+        with self._pieces[rank].lock:
+            place = self._pieces[rank].memory[offset_bytes : offset_bytes + 8].view(np.int64)
+            before = int(place[0])
+            place[0] += value
+            return before
+
+    def compare_swap(self, rank: int, offset_bytes: int, expected: int, value: int) -> int:
+        """Set an int64 of ``rank`` if it is as ``expected``; return what it was."""
+        with self._pieces[rank].lock:
+            place = self._pieces[rank].memory[offset_bytes : offset_bytes + 8].view(np.int64)
+            before = int(place[0])
+            if before == expected:
+                place[0] = value
+            return before
 
     def store(self, rank: int, word: int, value: int) -> None:
         """Write a word of ``rank`` at once, the earliest possible time."""
@@ -118,11 +147,10 @@ class ThreadMemory(RemoteMemory):
 
     def complete(self, rank: int) -> None:
         """Copy the deferred data, in any order."""
-        puts = self._puts(rank)
-        self._dice.shuffle(puts)
-        while puts:
-            data, offset_bytes = puts.pop()
-            self._copy(data, rank, offset_bytes)
+        deferred = self._deferred(rank)
+        self._dice.shuffle(deferred)
+        while deferred:
+            deferred.pop()()
 
     def read_words(self, begin: int, out: Words) -> None:
         """Copy own words."""
@@ -144,11 +172,17 @@ class ThreadMemory(RemoteMemory):
         self._disturb(self._rank, rank)
         self._pieces[rank].memory[offset_bytes : offset_bytes + data.size] = data
 
-    def _puts(self, rank: int) -> list[tuple[Bytes, int]]:
+    def _now_or_later(self, rank: int, copy: Callable[[], None]) -> None:
+        if self._dice.random() < 0.5:
+            copy()
+        else:
+            self._deferred(rank).append(copy)
+
+    def _deferred(self, rank: int) -> list[Callable[[], None]]:
         if not hasattr(self._started, "towards"):
             self._started.towards = defaultdict(list)
-        puts: list[tuple[Bytes, int]] = self._started.towards[rank]
-        return puts
+        deferred: list[Callable[[], None]] = self._started.towards[rank]
+        return deferred
 
     @contextmanager
     def _own(self) -> Iterator[Words]:
@@ -173,6 +207,8 @@ class _Shared:
     def __init__(self, size: int) -> None:
         self.size = size
         self.arrivals = [0] * size
+        self.groups: dict[tuple[tuple[int, ...], int], _Shared] = {}
+        self.lock = threading.Lock()
         self.messages = [deque[tuple[int, Bytes]]() for _ in range(size)]
         self.pieces: defaultdict[int, dict[int, _Piece]] = defaultdict(dict)
 

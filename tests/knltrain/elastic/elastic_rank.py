@@ -157,6 +157,7 @@ def as_knltrain(method: str, options: Mapping[str, Any]) -> Any:
             images = torch.from_numpy(batch.images_nhwc).permute(0, 3, 1, 2)
             cross_entropy(model(images), torch.from_numpy(batch.labels)).backward()
             run.step()
+        run.barrier()  # until the root of a group has pushed what it contributed
         with run.center():
             return {name: each.tolist() for name, each in model.state_dict().items()}
 

@@ -6,6 +6,8 @@ As a program, for the ranks of MPI:
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -86,6 +88,63 @@ def the_last_value_of_a_notification_stays(ranks: Ranks) -> None:
     space.close()
 
 
+def reads_find_what_lies_at_other_ranks(ranks: Ranks) -> None:
+    space = AddressSpace(ranks, timeout_seconds=30)
+    segment = space.create_segment(4 * FLOATS, 1)
+    segment.memory.view(np.float32)[:] = ranks.rank
+    space.barrier()
+    found = np.full((ranks.size, FLOATS - 3), -1, np.float32)
+    for rank in range(ranks.size):
+        segment.read(found[rank], rank, 12)
+    space.wait()
+    assert (found == np.arange(ranks.size)[:, None]).all()
+    space.close()
+
+
+def atomic_operations_lose_nothing(ranks: Ranks) -> None:
+    """All count at rank 0, and take a ticket there, which one has at a time."""
+    space = AddressSpace(ranks, timeout_seconds=30)
+    segment = space.create_segment(24, 1)
+    counts = [segment.fetch_add(0, 8, 1) for _ in range(ROUNDS)]
+    assert counts == sorted(set(counts))
+    space.barrier()
+    assert segment.fetch_add(0, 8, 0) == ROUNDS * ranks.size
+    for _ in range(5):
+        while segment.compare_swap(0, 16, 0, 1 + ranks.rank):
+            time.sleep(0.0002)
+        assert segment.compare_swap(0, 16, 1 + ranks.rank, 0) == 1 + ranks.rank
+    for wrong in (4, 24, -8):
+        with pytest.raises(CollectiveError, match=f"at offset_bytes={wrong} of rank 0: expected a"):
+            segment.fetch_add(0, wrong, 1)
+    space.barrier()
+    space.close()
+
+
+def groups_meet_without_the_others(ranks: Ranks) -> None:
+    """The even ranks, backwards, and all of them."""
+    space = AddressSpace(ranks, timeout_seconds=30)
+    even = tuple(range(0, ranks.size, 2))[::-1]
+    if ranks.rank in even:
+        group = space.group(even)
+        values = np.array([1.0, ranks.rank])
+        for _ in range(3):
+            assert group.all_reduce(values).tolist() == [len(even), sum(even)]
+        assert group.all_reduce(values, "max").tolist() == [1.0, max(even)]
+        assert group.all_reduce(np.array([ranks.rank]), "min").tolist() == [0]
+        group.barrier()
+        with pytest.raises(
+            CollectiveError, match=r"shape \(256,\): expected \(k,\), 1 <= k <= 255"
+        ):
+            group.all_reduce(np.zeros(256))
+    both = space.group(range(ranks.size))
+    assert both.all_reduce(np.array([2**40])).tolist() == [ranks.size * 2**40]
+    for wrong in ([0, 0], [ranks.size], [(ranks.rank + 1) % ranks.size]):
+        if wrong != [ranks.rank]:
+            with pytest.raises(CollectiveError, match=r"members=.* each once, and"):
+                space.group(wrong)
+    space.close()
+
+
 def messages_come_in_the_order_of_their_sender(ranks: Ranks) -> None:
     """All send to rank 0, which answers each with all that came of it."""
     space, floats = AddressSpace(ranks, timeout_seconds=30), np.zeros(FLOATS, np.float32)
@@ -137,6 +196,9 @@ CONTRACT = (
     a_word_is_taken_once,
     notifications_come_after_their_data,
     the_last_value_of_a_notification_stays,
+    reads_find_what_lies_at_other_ranks,
+    atomic_operations_lose_nothing,
+    groups_meet_without_the_others,
     messages_come_in_the_order_of_their_sender,
     who_does_not_come_is_named,
 )
