@@ -486,13 +486,19 @@ def between_nodes(
 
     limit, named = config.exchange.timeout_seconds, config.exchange.between_nodes
     assert named != "auto"
-    if named == "mpi":
+    if named in ("mpi", "gaspi"):
         from knltrain.communication.internode.mpi_collective import MpiCollective
         from knltrain.communication.rendezvous.torch_store import TorchStore, meeting_store
 
         store = TorchStore(meeting_store(meeting_point, MEETING_SECONDS))
         own = meeting_point.own_address
-        return MpiCollective(node, nodes, store, own, limit, MEETING_SECONDS)
+        by_mpi = MpiCollective(node, nodes, store, own, limit, MEETING_SECONDS)
+        if named == "mpi":
+            return by_mpi
+        from knltrain.communication.gaspi import MPIRanks
+        from knltrain.communication.internode.gaspi_collective import GaspiCollective
+
+        return GaspiCollective(by_mpi, MPIRanks(), limit, config.exchange.all_reduce)
     if named == "oneccl_bindings":
         from knltrain.communication.oneccl.archived import load_archived_bindings
 

@@ -92,11 +92,22 @@ class ExchangeConfig(Table):
         description="what ends the run of workers, or groups, that come to the center alone: each"
         " has done all steps, rank 0 has, the fastest has, or their average is so many",
     )
-    between_nodes: Literal["auto", "ccl", "gloo", "mpi", "oneccl_bindings"] = Field(
+    fusion_kib: Annotated[int, Field(ge=0)] | None = Field(
+        default=None,
+        description="layers whose gradients take less are exchanged with those that are done before"
+        " them (tensor fusion); left out: 4096",
+    )
+    between_nodes: Literal["auto", "ccl", "gloo", "mpi", "gaspi", "oneccl_bindings"] = Field(
         default="auto",
         description="what carries exchanges between computers: oneCCL ('ccl'), PyTorch's 'gloo',"
-        " 'mpi', or oneCCL by Intel's archived bindings; auto: 'mpi' for methods that go by"
-        " nothing else, for others oneCCL where it is installed, gloo where not",
+        " 'mpi', sums by one-sided writes of MPI ('gaspi'), or oneCCL by Intel's archived"
+        " bindings; auto: 'mpi' for methods that go by nothing else, for others oneCCL where it is"
+        " installed, gloo where not",
+    )
+    all_reduce: Literal["auto", "ring", "recursive_doubling"] = Field(
+        default="auto",
+        description="algorithm of sums by 'gaspi'; auto: recursive doubling up to 32 KiB, a ring"
+        " for more",
     )
     within_nodes: Literal["segment", "device"] = Field(
         default="segment",
@@ -138,6 +149,15 @@ class ExchangeConfig(Table):
     def _each_server_is_named_once(self) -> ExchangeConfig:
         if self.servers is not None and len(set(self.servers)) < len(self.servers):
             raise ValueError(f"servers = {list(self.servers)}: expected each computer once")
+        return self
+
+    @model_validator(mode="after")
+    def _the_algorithm_is_that_of_our_own_sums(self) -> ExchangeConfig:
+        if self.all_reduce != "auto" and self.between_nodes != "gaspi":
+            raise ValueError(
+                f"all_reduce = '{self.all_reduce}' with between_nodes = '{self.between_nodes}', "
+                "which has its own algorithms: expected between_nodes = 'gaspi', or leave it out"
+            )
         return self
 
     @model_validator(mode="after")

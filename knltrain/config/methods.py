@@ -389,6 +389,7 @@ _WITHOUT_ELASTICITY = (
         "gradient_mean",
         "as sync_sgd, the mean of a layer's g while those of the layers before are computed",
         CAFFEGPI,
+        ("fusion_kib",),
     ),
     MethodFacts(
         "caffegpi",

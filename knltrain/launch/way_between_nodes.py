@@ -45,6 +45,7 @@ def check_way(config: RunConfig) -> None:
         raise ConfigError(f"exchange.between_nodes = 'ccl': {MISSING}, or use 'gloo'")
     for name, module, way_out in (
         ("mpi", "mpi4py", INSTALL),
+        ("gaspi", "mpi4py", INSTALL),
         ("oneccl_bindings", MODULE, "it is archived: use 'ccl' or 'gloo'"),
     ):
         if way == name and importlib.util.find_spec(module) is None:

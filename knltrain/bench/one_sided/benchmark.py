@@ -36,7 +36,7 @@ def run_one_sided_benchmark(size: int, rounds: int, owner: str, transport: str) 
     options = ["--bytes", str(size), "--rounds", str(rounds), "--owner", owner]
     environment = {"I_MPI_PIN": "0", **TRANSPORTS[transport]}
     command = [mpiexec(), "-n", "2", *program, *options]
-    report = _answer(pinned_command(command, sorted(allowed_cpus()), environment, os.getpid()))
+    report = answer(pinned_command(command, sorted(allowed_cpus()), environment, os.getpid()))
     seconds = report["seconds"]
     shares = {
         name: statistics.median(
@@ -67,7 +67,8 @@ def format_table(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _answer(command: list[str]) -> dict[str, Any]:
+def answer(command: list[str]) -> dict[str, Any]:
+    """Return the last line of JSON that ranks print; PeerError if they fail, or hang."""
     try:
         found = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_SECONDS

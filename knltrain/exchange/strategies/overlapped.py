@@ -124,10 +124,16 @@ class LayerwiseStrategy(BackgroundStrategy):
     @classmethod
     def own_settings(cls, chosen: ExchangeConfig, network: PackedLayers) -> OwnSettings:
         """Return the parts: each layer, or small layers together with those done before them."""
-        parts = layer_parts(network)
-        return {
-            "parts": parts if chosen.packing == "per_layer" else of_least_size(parts, PART_FLOATS)
-        }
+        parts, fusion = layer_parts(network), chosen.fusion_kib
+        least = PART_FLOATS if fusion is None else fusion * 2**10 // 4
+        if chosen.packing == "per_layer":
+            if fusion is not None:
+                raise ConfigError(
+                    f"exchange.fusion_kib = {fusion} with exchange.packing = 'per_layer', by which "
+                    "each layer is exchanged alone: expected one of them"
+                )
+            return {"parts": parts}
+        return {"parts": of_least_size(parts, least)}
 
     @classmethod
     def check(cls, method: Method) -> None:

@@ -88,10 +88,10 @@ class ParameterServerStrategy(ThroughTransport[VisitedCenter]):
         transport = self.transport
         transport.start_from(values if transport.rank == 0 else None)
         np.copyto(self._own, transport.local)
-        self._meet()
+        transport.barrier()
         if transport.rank == 0:
             self._put(transport.center)
-        self._meet()
+        transport.barrier()
 
     def touched(self, moment: Moment, step: int) -> Touched:  # noqa: ARG002
         """Return the gradient, and the weights that take its place."""

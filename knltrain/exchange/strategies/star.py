@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -51,7 +52,7 @@ class StarStrategy(OneJobStrategy):
     def start_from(self, values: FloatArray) -> None:
         """Set all weights to those of rank 0 (collective)."""
         self._weights[:] = values
-        self._send_weights()
+        self._send_weights(nullcontext())  # before the first step no clock runs
 
     def touched(self, moment: Moment, step: int) -> Touched:  # noqa: ARG002
         """Return both vectors where all exchange."""
@@ -77,7 +78,7 @@ class StarStrategy(OneJobStrategy):
                     np.add(self._gradient, each, out=self._gradient)
                 np.divide(self._gradient, np.float32(team.workers), out=self._gradient)
                 self._take.take_whole(step, self._parts, self._weights, self._gradient)
-        self._send_weights()
+        self._send_weights(team.clocks.waiting)
 
     def _gather(self) -> None:
         """Receive the gradients of all others, which come in any order."""
@@ -88,9 +89,9 @@ class StarStrategy(OneJobStrategy):
                 ranks[self._receive(values)] = values
         self._received = [ranks[rank] for rank in range(1, self._team.workers)]
 
-    def _send_weights(self) -> None:
+    def _send_weights(self, waiting: AbstractContextManager[object]) -> None:
         team = self._team
-        with team.clocks.waiting:
+        with waiting:
             if team.rank:
                 self._receive(self._weights)
             else:

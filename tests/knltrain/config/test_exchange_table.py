@@ -28,6 +28,8 @@ def test_keys_of_some_methods_are_left_open() -> None:
         {"wire_format": "float16"},
         {"wire_top_share": 0.51},
         {"timeout_seconds": 0.0},
+        {"fusion_kib": -1},
+        {"all_reduce": "tree"},
     ],
 )
 def test_values_out_of_range_are_refused(wrong: dict[str, object]) -> None:
@@ -40,6 +42,13 @@ def test_the_pull_is_said_once(keys: tuple[str, str]) -> None:
     told = " and ".join(f"{key} = 0.5" for key in keys)
     with pytest.raises(ValidationError, match=f"{told} both say how strong the pull is: give one"):
         ExchangeConfig.model_validate(dict.fromkeys(keys, 0.5))
+
+
+def test_an_algorithm_of_sums_is_for_those_of_our_own() -> None:
+    assert ExchangeConfig(between_nodes="gaspi", all_reduce="ring").all_reduce == "ring"
+    for way in ("auto", "mpi"):
+        with pytest.raises(ValidationError, match=f"'ring' with between_nodes = '{way}', which"):
+            ExchangeConfig(between_nodes=way, all_reduce="ring")
 
 
 def test_latency_of_no_link_is_refused() -> None:

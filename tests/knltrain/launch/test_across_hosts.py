@@ -91,7 +91,7 @@ def by(way: str, method: str, *more: str) -> tuple[str, ...]:
     """Words that choose a way between hosts, a method, and more keys of `exchange`."""
     if way == "ccl" and installed() is None:
         pytest.skip("oneCCL is not installed")
-    if way == "mpi" and importlib.util.find_spec("mpi4py") is None:
+    if way in ("mpi", "gaspi") and importlib.util.find_spec("mpi4py") is None:
         pytest.skip("MPI is not installed")
     chosen = (f"between_nodes={way}", f"method={method}", *more)
     return tuple(word for key in chosen for word in ("--set", f"exchange.{key}"))
@@ -179,6 +179,8 @@ SYNCHRONOUS = ("sync_easgd3", "hierarchical_sgd", "sync_sgd", "layerwise_sgd")
     [
         ("ccl", "hierarchical_easgd"),
         ("mpi", "downpour"),
+        ("gaspi", "sync_sgd"),
+        again("gaspi", "layerwise_sgd"),
         again("mpi", "layerwise_sgd"),
         *(again(way, each) for way in ("gloo", "ccl") for each in SYNCHRONOUS),
         again("mpi", "hierarchical_easgd"),
@@ -463,7 +465,7 @@ def test_groups_on_devices_train_as_those_of_the_host(
     "method",
     [
         "seasgd",
-        *map(again, ("shmcaffe_h", "async_msgd", "adownpour", "parameter_server", "caffe_mpi")),
+        *map(again, ("shmcaffe_h", "adownpour", "parameter_server", "caffe_mpi")),
     ],
 )
 def test_workers_that_come_alone_train_a_model_and_go_on_from_their_checkpoint(

@@ -56,6 +56,7 @@ def test_workers_that_come_alone_do_so_by_mpi(config_with: Load) -> None:
     ("way", "says"),
     [
         ("mpi", r"'mpi', by which 'sync_easgd' goes .* no mpi4py; pip install 'knltrain\[mpi\]'"),
+        ("gaspi", r"'gaspi', by which 'sync_easgd' goes .* no mpi4py; pip install"),
         ("oneccl_bindings", r"no oneccl_bindings_for_pytorch; it is archived: use 'ccl'"),
     ],
 )

@@ -26,7 +26,7 @@ def test_two_ranks_are_measured() -> None:
 
 def test_shares_count_the_bytes_that_must_move(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = {"copy": [1.0, 3.0, 4.0], **dict.fromkeys(("read", "write", "accumulate"), [2.0] * 3)}
-    monkeypatch.setattr(benchmark, "_answer", lambda _: {"seconds": seconds})
+    monkeypatch.setattr(benchmark, "answer", lambda _: {"seconds": seconds})
     monkeypatch.setattr(benchmark, "mpiexec", lambda: "mpiexec")
     report = run_one_sided_benchmark(4000, 3, "sleep", "tcp")
     assert report["share_of_copy"] == {"read": 1.5, "write": 1.5, "accumulate": 2.25}
@@ -35,10 +35,10 @@ def test_shares_count_the_bytes_that_must_move(monkeypatch: pytest.MonkeyPatch) 
 def test_ranks_that_break_off_are_told() -> None:
     program = "print('so far'); raise SystemExit(3)"
     with pytest.raises(PeerError, match="ended with exit code 3: so far"):
-        benchmark._answer([sys.executable, "-c", program])
+        benchmark.answer([sys.executable, "-c", program])
 
 
 def test_ranks_that_hang_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark, "LIMIT_SECONDS", 0.2)
     with pytest.raises(PeerError, match=r"have not ended after 0\.2 s"):
-        benchmark._answer([sys.executable, "-c", "import time; time.sleep(60)"])
+        benchmark.answer([sys.executable, "-c", "import time; time.sleep(60)"])

@@ -28,6 +28,17 @@ def test_a_bench_of_one_sided_work_is_shown_and_written(
     assert json.loads(path.read_text()) == {"bytes": 3}
 
 
+def test_a_sweep_has_its_own_table(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+    room = "knltrain.bench.one_sided.sweep"
+    measure = f"{room}.run_sweep"
+    monkeypatch.setattr(measure, lambda *arguments: seen.append(arguments) or {"bytes": 3})
+    monkeypatch.setattr(f"{room}.format_sweep", lambda report: f"sweep {report}")
+    result = invoke("bench", "one-sided", "--size", "64K", "--rounds", "5", "--processes", "2, 32")
+    assert result.output == "sweep {'bytes': 3}\n"
+    assert seen == [(65536, 5, [2, 32], "shm")]
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -36,6 +47,10 @@ def test_a_bench_of_one_sided_work_is_shown_and_written(
         ("--size", "5"),
         ("--size", "4K,8K"),
         ("--rounds", "0"),
+        ("--processes", "2,many"),
+        ("--processes", "0"),
+        ("--processes", "1,257"),
+        ("--processes", ","),
     ],
 )
 def test_a_bench_of_one_sided_work_that_cannot_be_is_refused(

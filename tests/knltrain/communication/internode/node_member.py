@@ -15,7 +15,9 @@ import numpy as np
 import knltrain.torch_distributed  # noqa: F401  (registers ccl)
 from affinity.process.binding import thread_bindings
 from knltrain.cluster.worker import MeetingPoint
+from knltrain.communication.gaspi import MPIRanks
 from knltrain.communication.internode.collective import NodeCollective
+from knltrain.communication.internode.gaspi_collective import GaspiCollective
 from knltrain.communication.internode.mpi_collective import MpiCollective
 from knltrain.communication.internode.torch_collective import TorchCollective
 from knltrain.communication.internode.wire.compressed import CompressedCollective
@@ -108,11 +110,12 @@ def threads(found: NodeCollective) -> None:
 def _made(
     backend: str, node: int, nodes: int, point: MeetingPoint, limit_seconds: float
 ) -> NodeCollective:
-    if backend != "mpi":
+    if backend not in ("mpi", "gaspi"):
         name = backend.removeprefix("torch's ")
         return TorchCollective(name, node, nodes, point, limit_seconds, 60)
     store = TorchStore(meeting_store(point, 60))
-    return MpiCollective(node, nodes, store, point.own_address, limit_seconds, 60)
+    by_mpi = MpiCollective(node, nodes, store, point.own_address, limit_seconds, 60)
+    return by_mpi if backend == "mpi" else GaspiCollective(by_mpi, MPIRanks(), limit_seconds)
 
 
 SCENES = {each.__name__: each for each in (operations, written, late, killed, threads)}

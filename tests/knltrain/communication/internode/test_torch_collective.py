@@ -22,11 +22,11 @@ MEMBER = Path(__file__).with_name("node_member.py")
 NODES = 3
 
 
-@pytest.fixture(params=["gloo", "ccl", "mpi"])
+@pytest.fixture(params=["gloo", "ccl", "mpi", "gaspi"])
 def backend(request: pytest.FixtureRequest) -> str:
     if request.param == "ccl" and installed() is None:
         pytest.skip("oneCCL is not installed")
-    if request.param == "mpi":
+    if request.param in ("mpi", "gaspi"):
         try:
             mpi_library()
         except ConfigError as error:
@@ -119,7 +119,7 @@ def test_node_that_does_not_come_to_an_operation_is_waited_for_so_long(backend: 
 
 @pytest.mark.slow
 def test_node_that_is_killed_is_lost(backend: str) -> None:
-    if backend == "mpi":
+    if backend in ("mpi", "gaspi"):
         pytest.skip("MPI does not tell of the dead: the processes that start workers do")
     found = started(backend, "killed", 2)
     assert found[0][1][-1][0] == "PeerLost"

@@ -6,8 +6,10 @@ import threading
 
 import numpy as np
 import pytest
-from quadratics import STEPS, WORKERS, train
+from quadratics import NETWORK, STEPS, WORKERS, train
 
+from knltrain.config.exchange_table import ExchangeConfig
+from knltrain.errors import ConfigError
 from knltrain.exchange.rules.averaging import GradientMean
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.overlapped import LayerwiseStrategy
@@ -53,3 +55,18 @@ def test_exchange_of_a_layer_begins_while_others_are_computed() -> None:
     assert asked == list(parts[::-1])
     assert np.array_equal(part.gradient, np.arange(24))
     part.close()
+
+
+@pytest.mark.parametrize(("fusion_kib", "parts"), [(None, 1), (0, 3), (1, 2), (3, 2), (4, 1)])
+def test_layers_that_are_small_are_exchanged_with_those_done_before_them(
+    fusion_kib: int | None, parts: int
+) -> None:
+    """They have 1232, 640 and 224 values, the last of which is done first."""
+    chosen = ExchangeConfig(fusion_kib=fusion_kib)
+    assert len(LayerwiseStrategy.own_settings(chosen, NETWORK)["parts"]) == parts
+
+
+def test_each_layer_alone_has_no_least_size() -> None:
+    chosen = ExchangeConfig(fusion_kib=4, packing="per_layer")
+    with pytest.raises(ConfigError, match=r"fusion_kib = 4 with exchange.packing = 'per_layer'"):
+        LayerwiseStrategy.own_settings(chosen, NETWORK)

@@ -1,0 +1,107 @@
+"""The collective between nodes whose sums are one-sided writes: GaspiCxx's all-reduces."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, final
+
+import numpy as np
+import numpy.typing as npt
+
+from knltrain.communication.communication_cores import made_there
+from knltrain.communication.gaspi import AddressSpace, Ranks
+from knltrain.communication.internode.collective import ByteArray, NodeCollective
+from knltrain.communication.internode.one_sided_sums import DoublingSum, OneSidedSum, RingSum
+from knltrain.errors import ExchangeTimeout, KnltrainError
+from knltrain.vectors import FloatArray
+
+Algorithm: TypeAlias = Literal["auto", "ring", "recursive_doubling"]
+
+SMALL_FLOATS = 2**13
+"""Vectors of up to so many values, 32 KiB, are summed in the fewest steps by "auto"."""
+
+
+@final
+class GaspiCollective(NodeCollective):
+    """Sums by an ``algorithm`` in the address space of ``ranks``; all else by ``others``.
+
+    "auto" is recursive doubling for small vectors, and a ring for others. A sum may take
+    ``timeout_seconds``.
+    """
+
+    name = "gaspi"
+
+    def __init__(
+        self,
+        others: NodeCollective,
+        ranks: Ranks,
+        timeout_seconds: float,
+        algorithm: Algorithm = "auto",
+    ) -> None:
+        self.node, self.nodes = others.node, others.nodes
+        self._others, self._timeout_seconds = others, timeout_seconds
+        self._algorithm: Algorithm = algorithm
+        self._space = made_there(lambda: AddressSpace(ranks, timeout_seconds=timeout_seconds))
+        self._sums: dict[type[OneSidedSum], OneSidedSum] = {}
+        self._has_failed = False
+
+    def all_reduce(self, values: FloatArray, at: int = 0) -> None:  # noqa: ARG002
+        """Replace ``values`` (n,) by their sum over all nodes."""
+        try:
+            self._sum_for(values.size).all_reduce(values)
+        except ExchangeTimeout as error:
+            self._has_failed = True
+            raise ExchangeTimeout(
+                f"all_reduce between nodes by 'gaspi' took more than {self._timeout_seconds:g} s "
+                f"({error}); if a node can be so much slower than the others, raise "
+                "exchange.timeout_seconds"
+            ) from error
+        except KnltrainError:
+            self._has_failed = True
+            raise
+
+    def reduce(self, values: FloatArray) -> None:
+        """Replace ``values`` (n,) of all nodes by the sum."""
+        self.all_reduce(values)
+
+    def broadcast(self, values: FloatArray) -> None:
+        """Replace ``values`` (n,) by those of node 0."""
+        self._others.broadcast(values)
+
+    def gather(
+        self, values: npt.NDArray[np.float64], timeout_seconds: float | None = None
+    ) -> npt.NDArray[np.float64]:
+        """Return the ``values`` (k,) of all nodes, (nodes, k)."""
+        return self._others.gather(values, timeout_seconds)
+
+    def all_gather(self, given: ByteArray, found: ByteArray) -> None:
+        """Gather the ``given`` bytes (b,) of all nodes to ``found`` (nodes, b)."""
+        self._others.all_gather(given, found)
+
+    def all_to_all(self, given: ByteArray, found: ByteArray) -> None:
+        """Send row r of ``given`` (nodes, b) to node r; receive into ``found`` (nodes, b)."""
+        self._others.all_to_all(given, found)
+
+    def close(self) -> None:
+        """Leave the others, unless a sum has failed: they may not join in then."""
+        self._sums = {}
+        if self._has_failed:
+            self._space.abandon()
+            return
+        try:
+            self._space.close()
+        finally:
+            self._others.close()
+
+    def _sum_for(self, size: int) -> OneSidedSum:
+        """Return what sums vectors of a size; all nodes make it at the same call."""
+        doubles = self._algorithm == "recursive_doubling"
+        if self._algorithm == "auto":
+            doubles = size <= SMALL_FLOATS
+        kind: type[OneSidedSum] = DoublingSum if doubles else RingSum
+        known = self._sums.get(kind)
+        if known is None or known.size < size:
+            room = 1 << (size - 1).bit_length()  # so that there are few, whatever sizes follow
+            known = self._sums[kind] = made_there(
+                lambda: kind(self._space, room, self._timeout_seconds)
+            )
+        return known
