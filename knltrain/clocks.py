@@ -28,7 +28,8 @@ step at the worker. waiting: part of their communication; for others at a barrie
 center or a turn, and for the rest of an exchange that a thread does meanwhile. moving:
 communication of parameters; what else an exchange takes. Kernels do it in one pass over shared
 memory with the arithmetic of the exchange, so that the center's update is in it as well.
-center_update: where a master moves the center alone (sync_easgd1), which only the master spends.
+center_update: where a master moves the center alone (sync_easgd1), or takes the step for all within
+an exchange (caffe_mpi, parameter_server), which only the master spends.
 """
 
 BESIDES = ("rest", "meeting", "evaluation", "checkpoint")

@@ -479,9 +479,12 @@ def device_optimizer(
 
 
 def between_nodes(
-    config: RunConfig, node: int, nodes: int, meeting_point: MeetingPoint
+    config: RunConfig, node: int, nodes: int, meeting_point: MeetingPoint, size: int
 ) -> NodeCollective:
-    """The transport that `exchange.between_nodes` names, for the first worker of a node."""
+    """The transport that `exchange.between_nodes` names, for the first worker of a node.
+
+    Its vectors have up to `size` values.
+    """
     from knltrain.worker.termination import MEETING_SECONDS
 
     limit, named = config.exchange.timeout_seconds, config.exchange.between_nodes
@@ -498,7 +501,7 @@ def between_nodes(
         from knltrain.communication.gaspi import MPIRanks
         from knltrain.communication.internode.gaspi_collective import GaspiCollective
 
-        return GaspiCollective(by_mpi, MPIRanks(), limit, config.exchange.all_reduce)
+        return GaspiCollective(by_mpi, MPIRanks, size, limit, config.exchange.all_reduce)
     if named == "oneccl_bindings":
         from knltrain.communication.oneccl.archived import load_archived_bindings
 

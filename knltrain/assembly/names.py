@@ -284,7 +284,7 @@ def build_optimizer(
     from knltrain.vectors import HOST
 
     make = _pick("optimizer.name", config.optimizer.name, OPTIMIZERS)
-    if strategy_of(config).steps_by_layer:  # rank 0 steps on the host, as layers come in
+    if strategy_of(config).steps_at_master:  # rank 0 steps on the host, as layers come in
         from knltrain.assembly.optimizers import by_layer
 
         return by_layer(make, config, network, build_kernels(config))

@@ -147,7 +147,7 @@ def profiles(
         node_images = on_node * images * batches
         return exchanged_part(network, part, node_images, partial(_sent_bytes, config))
 
-    by_layer = strategy_of(config).steps_by_layer  # rank 0 steps within the exchange
+    by_layer = strategy_of(config).steps_at_master  # rank 0 steps within the exchange
     cost = (0, 0) if by_layer else update_cost(config.optimizer.name, values)
     run = ProfiledRun(facts, images, batches, threads, on_node, training_flops, cost, described)
     return [ProfileObserver(run_folder, window, run)]
@@ -188,8 +188,8 @@ def writes_result(
 def _between_nodes(config: RunConfig) -> dict[str, str | int]:
     """The transport between nodes, and the bytes that each node sends to exchange all parameters.
 
-    The number is None where nothing is exchanged, and along trees, where it differs from node to
-    node.
+    The number is None where nothing is exchanged, and where it differs from node to node: along
+    trees, with a master, and where only some have the center.
     """
     nodes = config.total_nodes
     if nodes == 1:
@@ -204,7 +204,7 @@ def _between_nodes(config: RunConfig) -> dict[str, str | int]:
         "wire_format": config.exchange.wire_format,
     }
     method = plain_method(config, config.total_workers)
-    if method.period is None:
+    if method.period is None or config.exchange.servers is not None:
         return found
     exchanged = sent_bytes(build_wire_format(config, size), size, nodes)
     sent = method.strategy.sent_bytes(method, exchanged)

@@ -63,9 +63,8 @@ class _WorkerTeams(TeamFactory):
         node, local_rank = divmod(self.rank, int(config.workers))
         collective = None
         if local_rank == 0:
-            collective = written_for_the_wire(
-                config, factories.between_nodes(config, node, nodes, self.meeting_point), self._size
-            )
+            plain = factories.between_nodes(config, node, nodes, self.meeting_point, self._size)
+            collective = written_for_the_wire(config, plain, self._size)
         limit = patience_seconds(config)
         return join_across_nodes(self.segment_fds, local_rank, limit, node, nodes, collective)
 

@@ -183,10 +183,10 @@ def starting_state(config: RunConfig, network: Network) -> dict[str, StateArray]
     where = f"train.optimizer_state = '{chosen.optimizer_state}'"
     if config.network.weights is None:
         raise ConfigError(f"{where} without weights: expected network.weights, those of that step")
-    if strategy_of(config).steps_by_layer:
+    if strategy_of(config).steps_at_master:
         raise ConfigError(
-            f"{where}: exchange.method = '{config.exchange.method}' steps by layer: expected "
-            "another, as sync_sgd"
+            f"{where}: exchange.method = '{config.exchange.method}' steps at one worker for "
+            "all: expected another, as sync_sgd"
         )
     found = read_optimizer_file(Path(chosen.optimizer_state), network)
     if found.optimizer != config.optimizer.name:
@@ -251,9 +251,13 @@ def vectors_between_nodes(config: RunConfig, method: Method) -> int:
     """Packed vectors for exchanges between nodes: a sum, its residual, and the encoded message."""
     if config.total_nodes == 1:
         return 0
-    if method.comes_alone or method.strategy.visits_center:
+    if method.visits_center:
         # What is sent, a copy of all vectors of the center, and at most all of these themselves.
         return 1 + 2 * method.rule.center_vectors
+    if config.exchange.between_nodes == "gaspi":
+        from knltrain.communication.internode.gaspi_collective import slot_vectors
+
+        return 1 + slot_vectors(config.exchange.all_reduce, config.total_nodes)
     return 1 if config.exchange.wire_format == "float32" else 3
 
 

@@ -200,8 +200,11 @@ def _strategy(config: RunConfig, team: Team, task: _Task, optimizer: Optimizer) 
     def take(step: int, layer: int, weights: FloatArray, gradient: FloatArray) -> None:
         optimizer.step_part(layer, weights, gradient, task.learning_rate(step))
 
+    def take_all(step: int, weights: FloatArray, gradient: FloatArray) -> None:
+        optimizer.step(weights, gradient, task.learning_rate(step))
+
     team.barrier(MEETING_SECONDS)  # all make their exchange at once; one may still read images
-    return strategy_in(method, team, MasterStep(take, optimizer.is_whole))
+    return strategy_in(method, team, MasterStep(take, take_all, optimizer.is_whole))
 
 
 def _feed(

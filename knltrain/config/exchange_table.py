@@ -158,6 +158,11 @@ class ExchangeConfig(Table):
                 f"all_reduce = '{self.all_reduce}' with between_nodes = '{self.between_nodes}', "
                 "which has its own algorithms: expected between_nodes = 'gaspi', or leave it out"
             )
+        if self.between_nodes == "gaspi" and self.wire_format != "float32":
+            raise ValueError(
+                f"wire_format = '{self.wire_format}' with between_nodes = 'gaspi', which sums in "
+                "float32: expected 'float32', or another way, as 'mpi'"
+            )
         return self
 
     @model_validator(mode="after")

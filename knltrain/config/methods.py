@@ -30,6 +30,7 @@ class MethodFacts:
     - ``rule``: a key of `knltrain.assembly.rules.RULES`
     - ``levels``: instead of a rule, the methods inside groups and between them
     - ``reads``: the method-specific keys of the table ``exchange`` that it reads
+    - ``sums_in_any_order``: whether sums depend on which worker comes first
     - ``exchange``, ``optimizer``: defaults for those tables; those of ``optimizer`` are for the
       optimizer that they name, or else for 'sgd'
     """
@@ -44,6 +45,7 @@ class MethodFacts:
     optimizer: Mapping[str, Any] = field(default_factory=dict)
     schedule: Schedule = "synchronous"
     levels: tuple[str, str] | None = None
+    sums_in_any_order: bool = False
 
     @property
     def comes_alone(self) -> bool:
@@ -304,6 +306,7 @@ _OF_SHMCAFFE = (
         "as sync_sgd at worker 0, by the sum of g that all add to C; all read W",
         PATENT,
         _CENTER,
+        sums_in_any_order=True,
     ),
     MethodFacts(
         "caffe_mpi",

@@ -132,7 +132,9 @@ class RunConfig(Table):
             return self
         facts = METHODS.get(self.exchange.method)
         is_alone = isinstance(self.workers, int) and self.total_workers == 1
-        come_alone = facts is not None and facts.schedule in ("first_come", "lock_free")
+        come_alone = facts is not None and (
+            facts.schedule in ("first_come", "lock_free") or facts.sums_in_any_order
+        )
         if come_alone and not is_alone:
             raise ValueError(
                 f"train.deterministic with exchange.method = '{self.exchange.method}', whose "

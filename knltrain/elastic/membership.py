@@ -61,7 +61,7 @@ class Membership:
         self._peers: JobPeers | None = None
         self._memory: NodeMemory | None = None
         method = build_method(config, config.total_workers, learning_rate, model)
-        if method.strategy.steps_by_layer:
+        if method.strategy.steps_at_master:
             raise ConfigError(
                 f"exchange.method = '{method.name}' takes the optimizer's step at one worker for "
                 "all, so it is for `knltrain train`: expected another, such as 'sync_sgd'"

@@ -67,14 +67,14 @@ class LayerwiseOptimizer(Optimizer):
         }
 
     def step(self, parameters: FloatArray, gradient: FloatArray, learning_rate: float) -> None:
-        """Step with all parts, one after another."""
-        for number, part in enumerate(self._parts):
-            self.step_part(number, parameters[part], gradient[part], learning_rate)
+        """Step with all parts, one after another, by all threads."""
+        for part, each in zip(self._parts, self._optimizers, strict=True):
+            each.step(parameters[part], gradient[part], learning_rate)
 
     def step_part(
         self, number: int, parameters: FloatArray, gradient: FloatArray, learning_rate: float
     ) -> None:
-        """Step with part ``number``, from 0; the vectors are its own."""
+        """Step with part ``number``, from 0, by this thread; the vectors are its own."""
         with self._alone():
             self._optimizers[number].step(parameters, gradient, learning_rate)
 

@@ -44,6 +44,8 @@ def one_sided(
     if processes is not None:
         from knltrain.bench.one_sided.sweep import format_sweep, run_sweep
 
+        if owner != "numba":
+            raise click.UsageError("--owner with --processes: the owner only serves them")
         counts = numbers("--processes", processes)
         sweep = run_sweep(parse_size(size), rounds, counts, transport)
         show(sweep, format_sweep, report_file)

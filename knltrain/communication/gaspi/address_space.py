@@ -84,7 +84,7 @@ class AddressSpace:
         return self._queues[queue].is_done(post)
 
     def group(self, members: Sequence[int]) -> Group:
-        """Make a group of some ranks, of which this is one (collective among them).
+        """Make a group of some ranks, of which this is one (collective among them, no timeout).
 
         Members of several groups make them in the same order. Raises CollectiveError for ranks that
         are none, or twice there, or without this one.
@@ -109,8 +109,9 @@ class AddressSpace:
     ) -> None:
         """Send contiguous ``data`` to another rank, which receives it (gaspi_passive_send).
 
-        Both take part, by one message. While it waits it calls ``check``, which may raise. Raises
-        ExchangeTimeout if the rank does not receive it, CollectiveError for a wrong rank.
+        Both take part, by one message. Returns when ``data`` may be changed: small ones may not
+        have been received yet. While it waits it calls ``check``, which may raise. Raises
+        ExchangeTimeout if large ones are not received, CollectiveError for a wrong rank.
         """
         self._check_other(rank)
         self._ranks.send(as_bytes(data), rank, self._limit(timeout_seconds), check)
@@ -124,7 +125,8 @@ class AddressSpace:
         """Receive the next data that any rank has sent; return its number (gaspi_passive_receive).
 
         ``out`` is contiguous and as long as what was sent. What a rank sends comes in its order.
-        Raises ExchangeTimeout, and what ``check`` raises.
+        Only one thread at a time may receive. Raises ExchangeTimeout, CollectiveError for another
+        length, and what ``check`` raises.
         """
         return self._ranks.receive(as_bytes(out), self._limit(timeout_seconds), check)
 

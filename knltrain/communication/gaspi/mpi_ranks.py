@@ -24,10 +24,17 @@ from typing import Any, final
 
 import numpy as np
 
-from knltrain.communication.gaspi.ranks import Bytes, Extent, Ranks, RemoteMemory, Words
+from knltrain.communication.gaspi.ranks import (
+    Bytes,
+    Extent,
+    Ranks,
+    RemoteMemory,
+    Words,
+    check_message,
+)
 from knltrain.communication.mpi.completion import Completion
 from knltrain.communication.mpi.placed_window import place_window
-from knltrain.communication.mpi.progress import Progress
+from knltrain.communication.mpi.progress import Progress, mpi_errors
 from knltrain.communication.mpi.runtime import load_mpi
 from knltrain.communication.shared_memory.polling import nap_until
 from knltrain.errors import ExchangeTimeout, SegmentError
@@ -54,6 +61,7 @@ class MPIRanks(Ranks):
         self._communicator = (communicator or self._mpi.COMM_WORLD).Dup()
         self.rank, self.size = self._communicator.rank, self._communicator.size
         self._meetings = 0
+        self._abandoned: list[Any] = []
         self._progress: Progress | None = None
         if progress and self.size > 1:
             self._progress = Progress(self._mpi, self._communicator)
@@ -104,20 +112,24 @@ class MPIRanks(Ranks):
     ) -> None:
         """Send ``data`` to another rank."""
         awaited = f"rank {rank} to receive {data.size} bytes"
-        for piece in _pieces(data):
-            request = self._communicator.Isend([piece, self._mpi.BYTE], rank, _MESSAGE_TAG)
+        for piece in _pieces(data) if data.size else (data,):
+            with mpi_errors(self._mpi):
+                request = self._communicator.Isend([piece, self._mpi.BYTE], rank, _MESSAGE_TAG)
             self._finish(request, awaited, timeout_seconds, check)
 
     def receive(self, out: Bytes, timeout_seconds: float, check: Callable[[], None]) -> int:
         """Receive the next message to this rank; return who sent it."""
         source, status = self._mpi.ANY_SOURCE, self._mpi.Status()
         sent = self._communicator.Iprobe
-        if not nap_until(
-            lambda: sent(source, _MESSAGE_TAG, status), check, _nothing, timeout_seconds
-        ):
+        with mpi_errors(self._mpi):
+            came = nap_until(
+                lambda: sent(source, _MESSAGE_TAG, status), check, _nothing, timeout_seconds
+            )
+        if not came:
             raise ExchangeTimeout(f"waited {timeout_seconds:g} s in vain for a message of any rank")
         source = status.Get_source()
-        for piece in _pieces(out):
+        check_message(source, status.Get_count(self._mpi.BYTE), min(out.size, _PUT_BYTES))
+        for piece in _pieces(out) if out.size else (out,):
             request = self._communicator.Irecv([piece, self._mpi.BYTE], source, _MESSAGE_TAG)
             self._finish(request, f"the message of rank {source}", timeout_seconds, check)
         return int(source)
@@ -125,7 +137,11 @@ class MPIRanks(Ranks):
     def _finish(
         self, request: Any, awaited: str, timeout_seconds: float, check: Callable[[], None]
     ) -> None:
-        Completion(self._mpi, timeout_seconds, check).of([request], lambda: awaited)
+        try:
+            Completion(self._mpi, timeout_seconds, check).of([request], lambda: awaited)
+        except BaseException:
+            self._abandoned.append(request)  # MPI may still use its memory, which it holds
+            raise
 
     def close(self) -> None:
         """End the thread, and free the communicator (collective)."""
@@ -188,7 +204,7 @@ class WindowMemory(RemoteMemory):
 
     def fetch_add(self, rank: int, offset_bytes: int, value: int) -> int:
         """Add to an int64 of ``rank``; return what it was."""
-        given, before = np.array([value]), np.zeros(1, np.int64)
+        given, before = np.array([value], np.int64), np.zeros(1, np.int64)
         place = _data_begin(self.extents[rank]) + offset_bytes
         self._window.Fetch_and_op(
             [given, self._word], [before, self._word], rank, place, self._mpi.SUM
@@ -198,7 +214,8 @@ class WindowMemory(RemoteMemory):
 
     def compare_swap(self, rank: int, offset_bytes: int, expected: int, value: int) -> int:
         """Set an int64 of ``rank`` if it is as ``expected``; return what it was."""
-        given, like, before = np.array([value]), np.array([expected]), np.zeros(1, np.int64)
+        given, like = np.array([value], np.int64), np.array([expected], np.int64)
+        before = np.zeros(1, np.int64)
         place = _data_begin(self.extents[rank]) + offset_bytes
         self._window.Compare_and_swap(
             [given, self._word], [like, self._word], [before, self._word], rank, place

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from typing import final
 
 from knltrain.communication.gaspi.ranks import Bytes, RemoteMemory
+from knltrain.communication.shared_memory.polling import ProcessClock
 from knltrain.errors import CollectiveError, ExchangeTimeout
+
+_SLICE_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +97,12 @@ class Queue:
             self._thread.join(timeout_seconds)
 
     def _await(self, condition: Callable[[], bool], timeout_seconds: float) -> None:
-        came = self._changed.wait_for(
-            lambda: self._failure is not None or condition(), timeout_seconds
-        )
+        own_time, left = ProcessClock(), timeout_seconds
+        while left > 0 and self._failure is None and not condition():
+            self._changed.wait(min(left, _SLICE_SECONDS))
+            left -= own_time.passed()  # without the time in which this process was stopped
         self._check()
-        if not came:
+        if not condition():
             first = self._pending[0]
             raise ExchangeTimeout(
                 f"{self._name}: waited {timeout_seconds:g} s in vain for {len(self._pending)} "

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from knltrain.errors import CollectiveError
+
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.int64]
 
@@ -97,16 +99,18 @@ class Ranks(ABC):
     def send(
         self, data: Bytes, rank: int, timeout_seconds: float, check: Callable[[], None]
     ) -> None:
-        """Send ``data`` (n,) to another rank, which receives it; ExchangeTimeout if it does not.
+        """Send ``data`` (n,) to another rank, which receives it.
 
-        ``check`` is called now and then, and may raise.
+        Returns when ``data`` may be changed: small ones may not have been received yet. Raises
+        ExchangeTimeout if large ones are not. ``check`` is called now and then, and may raise.
         """
 
     @abstractmethod
     def receive(self, out: Bytes, timeout_seconds: float, check: Callable[[], None]) -> int:
         """Receive the next message to this rank, as long as ``out`` (n,); return who sent it.
 
-        As `send`. Messages of a rank are received in their order.
+        As `send`; only one thread at a time may receive. Messages of a rank come in their order.
+        Raises CollectiveError for a message of another length.
         """
 
     @abstractmethod
@@ -116,3 +120,11 @@ class Ranks(ABC):
     @abstractmethod
     def abandon(self) -> None:
         """End this rank's threads without the others, after a failure (not collective)."""
+
+
+def check_message(rank: int, came_bytes: int, expected_bytes: int) -> None:
+    """Raise CollectiveError for a message of another length than is expected."""
+    if came_bytes != expected_bytes:
+        raise CollectiveError(
+            f"a message of {came_bytes} bytes came from rank {rank}: expected {expected_bytes}"
+        )

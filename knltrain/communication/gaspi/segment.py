@@ -145,18 +145,13 @@ class Segment:
 
     def _to(self, rank: int, data: AnyArray, offset_bytes: int) -> Post:
         self._check_rank(rank)
-        there = self._remote.extents[rank].size_bytes
-        if not data.flags.c_contiguous:
-            raise CollectiveError(
-                f"{self._name}: data of shape {data.shape} have strides {data.strides}: expected a "
-                "contiguous array; np.ascontiguousarray makes one"
-            )
+        there, bytes_ = self._remote.extents[rank].size_bytes, as_bytes(data)
         if offset_bytes < 0 or offset_bytes + data.nbytes > there:
             raise CollectiveError(
                 f"{self._name}: {data.nbytes} bytes at offset_bytes={offset_bytes} of rank {rank}: "
                 f"expected a place within its {there} bytes"
             )
-        return Post(self._remote, rank, as_bytes(data), offset_bytes)
+        return Post(self._remote, rank, bytes_, offset_bytes)
 
     def _post(self, queue: int, post: Post) -> int:
         if not 0 <= queue < len(self._queues):
@@ -207,7 +202,12 @@ class Segment:
 
 
 def as_bytes(data: AnyArray) -> Bytes:
-    """The bytes of a contiguous array."""
+    """The bytes of an array; CollectiveError unless it is contiguous."""
+    if not data.flags.c_contiguous:
+        raise CollectiveError(
+            f"data of shape {data.shape} have strides {data.strides}: expected a contiguous array; "
+            "np.ascontiguousarray makes one"
+        )
     return data.reshape(-1).view(np.uint8)
 
 

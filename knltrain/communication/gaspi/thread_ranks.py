@@ -17,7 +17,14 @@ from typing import final
 
 import numpy as np
 
-from knltrain.communication.gaspi.ranks import Bytes, Extent, Ranks, RemoteMemory, Words
+from knltrain.communication.gaspi.ranks import (
+    Bytes,
+    Extent,
+    Ranks,
+    RemoteMemory,
+    Words,
+    check_message,
+)
 from knltrain.communication.shared_memory.polling import nap_until
 from knltrain.errors import ExchangeTimeout
 
@@ -86,7 +93,9 @@ class ThreadRanks(Ranks):
         messages = self._shared.messages[self.rank]
         if not nap_until(lambda: bool(messages), check, _nothing, timeout_seconds):
             raise ExchangeTimeout(f"waited {timeout_seconds:g} s in vain for a message of any rank")
-        rank, data = messages.popleft()
+        rank, data = messages[0]
+        check_message(rank, data.size, out.size)
+        messages.popleft()
         np.copyto(out, data)
         return rank
 

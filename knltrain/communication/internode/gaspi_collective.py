@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, TypeAlias, final
 
 import numpy as np
@@ -10,12 +11,18 @@ import numpy.typing as npt
 from knltrain.communication.communication_cores import made_there
 from knltrain.communication.gaspi import AddressSpace, Ranks
 from knltrain.communication.internode.collective import ByteArray, NodeCollective
-from knltrain.communication.internode.one_sided_sums import DoublingSum, OneSidedSum, RingSum
-from knltrain.errors import ExchangeTimeout, KnltrainError
+from knltrain.communication.internode.one_sided_sums import (
+    DoublingSum,
+    OneSidedSum,
+    RingSum,
+    doubling_slots,
+)
+from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError
 from knltrain.vectors import FloatArray
 
 Algorithm: TypeAlias = Literal["auto", "ring", "recursive_doubling"]
 
+_LEAVE_SECONDS = 5.0
 SMALL_FLOATS = 2**13
 """Vectors of up to so many values, 32 KiB, are summed in the fewest steps by "auto"."""
 
@@ -24,8 +31,9 @@ SMALL_FLOATS = 2**13
 class GaspiCollective(NodeCollective):
     """Sums by an ``algorithm`` in the address space of ``ranks``; all else by ``others``.
 
-    "auto" is recursive doubling for small vectors, and a ring for others. A sum may take
-    ``timeout_seconds``.
+    "auto" is recursive doubling for small vectors, and a ring for others. Vectors have up to
+    ``size`` values. Another node may be late by ``timeout_seconds``. After a failure sums are
+    refused.
     """
 
     name = "gaspi"
@@ -33,30 +41,33 @@ class GaspiCollective(NodeCollective):
     def __init__(
         self,
         others: NodeCollective,
-        ranks: Ranks,
+        ranks: Callable[[], Ranks],
+        size: int,
         timeout_seconds: float,
         algorithm: Algorithm = "auto",
     ) -> None:
         self.node, self.nodes = others.node, others.nodes
         self._others, self._timeout_seconds = others, timeout_seconds
         self._algorithm: Algorithm = algorithm
-        self._space = made_there(lambda: AddressSpace(ranks, timeout_seconds=timeout_seconds))
+        self._size = size
+        self._space = made_there(lambda: AddressSpace(ranks(), timeout_seconds=timeout_seconds))
         self._sums: dict[type[OneSidedSum], OneSidedSum] = {}
         self._has_failed = False
 
     def all_reduce(self, values: FloatArray, at: int = 0) -> None:  # noqa: ARG002
         """Replace ``values`` (n,) by their sum over all nodes."""
+        if self._has_failed:
+            raise CollectiveError("all_reduce between nodes by 'gaspi': a sum has failed before")
         try:
             self._sum_for(values.size).all_reduce(values)
-        except ExchangeTimeout as error:
+        except BaseException as error:
             self._has_failed = True
-            raise ExchangeTimeout(
-                f"all_reduce between nodes by 'gaspi' took more than {self._timeout_seconds:g} s "
-                f"({error}); if a node can be so much slower than the others, raise "
-                "exchange.timeout_seconds"
-            ) from error
-        except KnltrainError:
-            self._has_failed = True
+            if isinstance(error, ExchangeTimeout):
+                raise ExchangeTimeout(
+                    f"all_reduce between nodes by 'gaspi' took more than "
+                    f"{self._timeout_seconds:g} s ({error}); if a node can be so much slower than "
+                    "the others, raise exchange.timeout_seconds"
+                ) from error
             raise
 
     def reduce(self, values: FloatArray) -> None:
@@ -82,14 +93,16 @@ class GaspiCollective(NodeCollective):
         self._others.all_to_all(given, found)
 
     def close(self) -> None:
-        """Leave the others, unless a sum has failed: they may not join in then."""
+        """Leave the others, if they come in a few seconds, unless a sum has failed."""
         self._sums = {}
-        if self._has_failed:
-            self._space.abandon()
-            return
         try:
+            if self._has_failed:
+                raise CollectiveError("a sum has failed")
+            self._space.barrier(_LEAVE_SECONDS)
             self._space.close()
-        finally:
+        except KnltrainError:
+            self._space.abandon()
+        else:
             self._others.close()
 
     def _sum_for(self, size: int) -> OneSidedSum:
@@ -98,10 +111,18 @@ class GaspiCollective(NodeCollective):
         if self._algorithm == "auto":
             doubles = size <= SMALL_FLOATS
         kind: type[OneSidedSum] = DoublingSum if doubles else RingSum
-        known = self._sums.get(kind)
-        if known is None or known.size < size:
-            room = 1 << (size - 1).bit_length()  # so that there are few, whatever sizes follow
-            known = self._sums[kind] = made_there(
-                lambda: kind(self._space, room, self._timeout_seconds)
+        if kind not in self._sums:
+            room = (
+                min(self._size, SMALL_FLOATS)
+                if self._algorithm == "auto" and doubles
+                else self._size
             )
-        return known
+            self._sums[kind] = made_there(lambda: kind(self._space, room, self._timeout_seconds))
+        return self._sums[kind]
+
+
+def slot_vectors(algorithm: Algorithm, nodes: int) -> int:
+    """Return how many vectors of the largest size take as much memory as slots for sums do."""
+    if algorithm == "recursive_doubling":
+        return doubling_slots(nodes)
+    return 2

@@ -1,9 +1,10 @@
 """All-reduces by one-sided writes, as in GaspiCxx: along a ring, and by recursive doubling.
 
 What arrives lies in slots of a GASPI segment, one for each step, each announced by a notification
-of its own. No slot is written before its last content was used. By a ring that follows from the
-algorithm: who has ended an all-reduce has got something from the right neighbour that this one
-sent after all its sums. Recursive doubling uses two sets of slots in turn.
+of its own, whose value is the number of the call. No slot is written before its last content was
+used. By a ring that follows from the algorithm. Who has ended a call has got something that the
+right neighbour sent after all sums of that call; and who gathers has got a part to which the right
+neighbour has added in this call. Recursive doubling uses two sets of slots in turn.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import final
 import numpy as np
 
 from knltrain.communication.gaspi import AddressSpace
+from knltrain.errors import CollectiveError
 from knltrain.vectors import FloatArray
 
 
@@ -25,7 +27,7 @@ class OneSidedSum(ABC):
     def __init__(self, space: AddressSpace, size: int, timeout_seconds: float) -> None:
         self.size = size
         self._space, self._timeout_seconds = space, timeout_seconds
-        self._rank, self._ranks = space.rank, space.size
+        self._rank, self._ranks, self._call = space.rank, space.size, 0
         self._each = self._slot_floats(size)
         notifications = max(1, self.slots)
         self._segment = space.create_segment(4 * self.slots * self._each, notifications)
@@ -35,16 +37,24 @@ class OneSidedSum(ABC):
     def _slot_floats(self, size: int) -> int:
         """Return the largest number of values of a message."""
 
-    @abstractmethod
     def all_reduce(self, values: FloatArray) -> None:
         """Replace contiguous ``values`` (n,) by their sum over all ranks (collective).
 
-        The same bits everywhere. Raises ExchangeTimeout, CollectiveError.
+        The same bits everywhere. Raises CollectiveError for more than ``size``, and where ranks
+        have not made the same calls; ExchangeTimeout.
         """
+        if values.size > self.size:
+            raise CollectiveError(f"all_reduce of {values.size} values: expected up to {self.size}")
+        self._call += 1
+        self._sum(values)
+
+    @abstractmethod
+    def _sum(self, values: FloatArray) -> None:
+        """Replace ``values`` by their sum."""
 
     def _send(self, values: FloatArray, rank: int, slot: int) -> None:
         """Post a message to a slot of another rank; values may change after `_sent`."""
-        self._segment.write_notify(values, rank, 4 * slot * self._each, slot, 1)
+        self._segment.write_notify(values, rank, 4 * slot * self._each, slot, self._call)
 
     def _sent(self) -> None:
         self._space.wait(timeout_seconds=self._timeout_seconds)
@@ -52,7 +62,11 @@ class OneSidedSum(ABC):
     def _received(self, slot: int, size: int) -> FloatArray:
         """Wait for what comes to a slot."""
         self._segment.notify_waitsome(slot, 1, timeout_seconds=self._timeout_seconds)
-        self._segment.notify_reset(slot)
+        if (call := self._segment.notify_reset(slot)) != self._call:
+            raise CollectiveError(
+                f"all_reduce number {self._call} got what was sent in number {call}: expected all "
+                "ranks to make the same calls"
+            )
         begin = slot * self._each
         found: FloatArray = self._memory[begin : begin + size]
         return found
@@ -72,7 +86,7 @@ class RingSum(OneSidedSum):
     def _slot_floats(self, size: int) -> int:
         return -(-size // self._ranks)
 
-    def all_reduce(self, values: FloatArray) -> None:
+    def _sum(self, values: FloatArray) -> None:
         """Replace ``values`` (n,) by their sum; each part is added up in the order of the ring."""
         parts, steps = np.array_split(values, self._ranks), self._ranks - 1
         right = (self._rank + 1) % self._ranks
@@ -94,20 +108,20 @@ class RingSum(OneSidedSum):
 class DoublingSum(OneSidedSum):
     """Recursive doubling: partners exchange whole vectors, at twice the distance in each step.
 
-    ⌈log2 P⌉ steps. Where P is no power of two, the ranks beyond one give their vector to a partner
-    first, and get the sum from it.
+    log2 P steps. Where P is no power of two, the ranks beyond one give their vector to a partner
+    first, and get the sum from it: two steps more.
     """
 
     def __init__(self, space: AddressSpace, size: int, timeout_seconds: float) -> None:
         self._steps = space.size.bit_length() - 1
-        self._set, self._slots_of_set = 0, self._steps + 1
-        self.slots = 2 * self._slots_of_set
+        self.slots = doubling_slots(space.size)
+        self._set, self._slots_of_set = 0, self.slots // 2
         super().__init__(space, size, timeout_seconds)
 
     def _slot_floats(self, size: int) -> int:
         return size
 
-    def all_reduce(self, values: FloatArray) -> None:
+    def _sum(self, values: FloatArray) -> None:
         """Replace ``values`` (n,) by their sum; partners add the same two vectors."""
         slot, self._set = self._set * self._slots_of_set, 1 - self._set
         power, last = 1 << self._steps, slot + self._steps
@@ -127,3 +141,9 @@ class DoublingSum(OneSidedSum):
         if beyond < self._ranks:
             self._send(values, beyond, last)
             self._sent()
+
+
+def doubling_slots(ranks: int) -> int:
+    """Return how many slots of a whole vector `DoublingSum` has: two sets, one for each step."""
+    steps = ranks.bit_length() - 1
+    return 2 * (steps + (ranks > 1 << steps))

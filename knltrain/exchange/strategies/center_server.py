@@ -26,6 +26,12 @@ def check_center_run(method: Method, config: RunConfig) -> None:
             f"exchange.wire_format = '{chosen.wire_format}': by '{method.name}' a contribution is "
             "added where the center lies, in float32: expected 'float32'"
         )
+    if method.schedule == "lock_free" and not method.rule.adds:
+        raise ConfigError(
+            f"exchange.method = '{method.name}' on {nodes} computers with a center that does more "
+            "than add up (exchange.center_momentum): without locks whole visits would be lost; "
+            "leave that out, or take a method with locks, as async_msgd"
+        )
     if missing := [node for node in chosen.servers or () if node >= nodes]:
         raise ConfigError(
             f"exchange.servers = {list(chosen.servers or ())}: there is no computer {missing[0]}; "

@@ -10,6 +10,7 @@ from knltrain.communication.communication_cores import made_there
 from knltrain.exchange.strategies.method import Method, OwnSettings
 from knltrain.exchange.strategies.one_job import OneJobStrategy
 from knltrain.exchange.strategies.strategy import MasterStep, Moment, Touched
+from knltrain.network.layer_slices import layer_sizes
 from knltrain.vectors import FloatArray
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class LayerTreeStrategy(OneJobStrategy):
         self._step = self._given = 0
         self._set_out = False
         self._names = [name for name, _ in method.layers]
+        self._parts = method.layer_parts
         self._layers = {name: layer for layer, name in enumerate(self._names)}
         self._exchange = made_there(
             lambda: TreeExchange(
@@ -57,7 +59,7 @@ class LayerTreeStrategy(OneJobStrategy):
     def own_settings(cls, chosen: ExchangeConfig, network: PackedLayers) -> OwnSettings:
         """Return the layers: each is exchanged by itself, however the vectors are packed."""
         branches = chosen.reduction_branches, chosen.broadcast_branches
-        return {**super().own_settings(chosen, network), "branches": branches}
+        return {"layers": layer_sizes(network), "branches": branches}
 
     @classmethod
     def overlaps(cls, method: Method) -> bool:  # noqa: ARG003
@@ -110,7 +112,7 @@ class LayerTreeStrategy(OneJobStrategy):
     def exchange(self, step: int) -> None:
         """Take the step at rank 0 with its own gradient, before a run starts."""
         if self._team.rank == 0:
-            self._take.take_whole(step, self._parts, self._weights, self._gradient)
+            self._take.take_all(step, self._weights, self._gradient)
 
     def settle(self) -> None:
         """Wait for all weights."""

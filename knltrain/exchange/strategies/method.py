@@ -72,7 +72,7 @@ class StrategyTraits:
     visits_center: ClassVar[bool] = False
     """Whether workers visit a center though they step together."""
 
-    steps_by_layer: ClassVar[bool] = False
+    steps_at_master: ClassVar[bool] = False
     """Whether rank 0 takes the step for all, layer by layer, within exchanges."""
 
     is_one_mpi_job: ClassVar[bool] = False
@@ -173,8 +173,7 @@ class Method:
     levels: Levels | None = None
 
     def __post_init__(self) -> None:
-        visits = self.comes_alone or self.strategy.visits_center
-        if not visits and not isinstance(self.rule, SynchronousRule):
+        if not self.visits_center and not isinstance(self.rule, SynchronousRule):
             raise ConfigError(
                 f"{self.name}: {type(self.rule).__name__} is for workers that visit the center; "
                 "expected the schedule 'first_come', 'round_robin' or 'lock_free', got "
@@ -226,6 +225,11 @@ class Method:
     def comes_alone(self) -> bool:
         """Whether each worker, or the root of its group, visits the center (asynchronous)."""
         return self.schedule != "synchronous"
+
+    @property
+    def visits_center(self) -> bool:
+        """Whether each worker, or the root of its group, goes to one center by itself."""
+        return self.comes_alone or self.strategy.visits_center
 
     @property
     def comes_at_any_time(self) -> bool:

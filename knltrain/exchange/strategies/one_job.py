@@ -5,19 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from knltrain.errors import ConfigError
-from knltrain.exchange.strategies.method import Method, OwnSettings
+from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.overlapped import check_gradients
 from knltrain.exchange.strategies.strategy import MasterStep, Strategy
 from knltrain.exchange.transports.team import Team
-from knltrain.network.layer_slices import layer_sizes
 from knltrain.vectors import FloatArray
 
 if TYPE_CHECKING:
     from knltrain.config import RunConfig
-    from knltrain.config.exchange_table import ExchangeConfig
     from knltrain.exchange.transports.team import TeamFactory
     from knltrain.exchange.transports.tree_team import TreeTeam
-    from knltrain.network.layer_slices import PackedLayers
 
 Own = TypeVar("Own", bound="OneJobStrategy")
 
@@ -26,14 +23,13 @@ class OneJobStrategy(Strategy):
     """Gradients come to rank 0, which takes the step by ``step``, and weights from it."""
 
     emulates_links = False
-    steps_by_layer = True
+    steps_at_master = True
     is_one_mpi_job = True
 
     def __init__(self, method: Method, team: TreeTeam, step: MasterStep) -> None:
         self.method = method
         self.team = self._team = team
         self._take = step
-        self._parts = method.layer_parts
 
     @classmethod
     def of(cls: type[Own], method: Method, team: Team, step: MasterStep) -> Own:
@@ -47,11 +43,6 @@ class OneJobStrategy(Strategy):
     def join(cls, teams: TeamFactory, *, comes_alone: bool) -> Team:  # noqa: ARG003
         """Join the team: all workers are ranks of one MPI job."""
         return teams.along_trees()
-
-    @classmethod
-    def own_settings(cls, chosen: ExchangeConfig, network: PackedLayers) -> OwnSettings:  # noqa: ARG003
-        """Return the layers: rank 0 steps by them, however the vectors are packed."""
-        return {"layers": layer_sizes(network)}
 
     @classmethod
     def check(cls, method: Method) -> None:

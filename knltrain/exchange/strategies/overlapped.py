@@ -28,8 +28,8 @@ def check_gradients(method: Method) -> None:
     """Raise ConfigError unless a method exchanges gradients."""
     if method.moves != "gradient":
         raise ConfigError(
-            f"{method.name}: only gradients that all workers exchange at once can go layer by "
-            "layer while they are computed"
+            f"{method.name}: this strategy is only for gradients, which all workers exchange "
+            "together"
         )
 
 

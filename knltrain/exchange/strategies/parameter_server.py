@@ -9,18 +9,15 @@ import numpy as np
 from knltrain.errors import ConfigError
 from knltrain.exchange.rules.accumulated_gradient import AccumulatedGradient
 from knltrain.exchange.strategies.center_server import check_center_run
-from knltrain.exchange.strategies.method import Method, OwnSettings
+from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.strategy import MasterStep, Moment, ThroughTransport, Touched
 from knltrain.exchange.transports.team import Team
 from knltrain.exchange.transports.transport import WHOLE, VisitedCenter
-from knltrain.network.layer_slices import layer_sizes
 from knltrain.vectors import FloatArray, aligned_zeros
 
 if TYPE_CHECKING:
     from knltrain.config import RunConfig
-    from knltrain.config.exchange_table import ExchangeConfig
     from knltrain.exchange.transports.team import TeamFactory
-    from knltrain.network.layer_slices import PackedLayers
 
 
 @final
@@ -36,7 +33,7 @@ class ParameterServerStrategy(ThroughTransport[VisitedCenter]):
 
     visits_center = True
     emulates_links = False
-    steps_by_layer = True
+    steps_at_master = True
 
     def __init__(self, method: Method, transport: VisitedCenter, step: MasterStep) -> None:
         super().__init__(method, transport)
@@ -53,11 +50,6 @@ class ParameterServerStrategy(ThroughTransport[VisitedCenter]):
     def join(cls, teams: TeamFactory, *, comes_alone: bool) -> Team:  # noqa: ARG003
         """Join the team of those that visit the center."""
         return teams.visiting()
-
-    @classmethod
-    def own_settings(cls, chosen: ExchangeConfig, network: PackedLayers) -> OwnSettings:  # noqa: ARG003
-        """Return the layers, by which the master steps."""
-        return {"layers": layer_sizes(network)}
 
     @classmethod
     def check(cls, method: Method) -> None:
@@ -104,14 +96,13 @@ class ParameterServerStrategy(ThroughTransport[VisitedCenter]):
         rule, transport = self.method.rule, self.transport
         for each, part in rule.on(WHOLE):
             each.contribute(self.gradient[part], transport.center[part], self._contribution[part])
-        transport.push(rule, self._contribution, "first_come")
+        transport.push(rule, self._contribution, "first_come", transport.clocks.waiting)
         self._meet()
         if transport.rank == 0:
             transport.read_center()
             with transport.clocks.center:
-                weights, gradient = self._own, transport.center
-                self._take.take_whole(step, self.method.layer_parts, weights, gradient)
-            self._put(weights)
+                self._take.take_all(step, self._own, transport.center)
+            self._put(self._own)
         self._meet()
         if transport.rank:
             transport.read_kept()

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from knltrain.errors import ExchangeTimeout
 from knltrain.exchange.rules.averaging import GradientMean
-from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.strategies.method import Method, OwnSettings
 from knltrain.exchange.strategies.one_job import OneJobStrategy
 from knltrain.exchange.strategies.strategy import MasterStep, Moment, Touched
 from knltrain.vectors import FloatArray, aligned_zeros
 
 if TYPE_CHECKING:
+    from knltrain.config.exchange_table import ExchangeConfig
     from knltrain.exchange.transports.tree_team import TreeTeam
+    from knltrain.network.layer_slices import PackedLayers
 
 
 @final
@@ -28,10 +32,15 @@ class StarStrategy(OneJobStrategy):
 
     def __init__(self, method: Method, team: TreeTeam, step: MasterStep) -> None:
         super().__init__(method, team, step)
-        size = sum(size for _, size in method.layers)
+        ((_, size),) = method.layers
         self._weights, self._gradient = aligned_zeros(size), aligned_zeros(size)
         others = team.workers - 1 if team.rank == 0 else 0
         self._received = [aligned_zeros(size) for _ in range(others)]
+
+    @classmethod
+    def own_settings(cls, chosen: ExchangeConfig, network: PackedLayers) -> OwnSettings:
+        """Return all parameters as one layer."""
+        return {**super().own_settings(chosen, network), "layers": (("all", network.packed_size),)}
 
     @classmethod
     def vectors(cls, method: Method) -> int:
@@ -55,10 +64,10 @@ class StarStrategy(OneJobStrategy):
         self._send_weights(nullcontext())  # before the first step no clock runs
 
     def touched(self, moment: Moment, step: int) -> Touched:  # noqa: ARG002
-        """Return both vectors where all exchange."""
+        """Return the gradient, and the weights that take its place, where all exchange."""
         if moment != "gradient":
             return Touched()
-        return Touched((self._gradient,), (self._gradient, self._weights))
+        return Touched((self._gradient,), (self._weights,))
 
     def gradient_ready(self, step: int) -> None:
         """Exchange."""
@@ -69,7 +78,7 @@ class StarStrategy(OneJobStrategy):
         team, space = self._team, self._team.space
         team.at_peace = False
         if team.rank:
-            with team.clocks.waiting:
+            with team.clocks.waiting, _named("worker 0, the master"):
                 space.passive_send(self._gradient, 0, team.timeout_seconds, team.check)
         else:
             self._gather()
@@ -77,7 +86,7 @@ class StarStrategy(OneJobStrategy):
                 for each in self._received:
                     np.add(self._gradient, each, out=self._gradient)
                 np.divide(self._gradient, np.float32(team.workers), out=self._gradient)
-                self._take.take_whole(step, self._parts, self._weights, self._gradient)
+                self._take.take_all(step, self._weights, self._gradient)
         self._send_weights(team.clocks.waiting)
 
     def _gather(self) -> None:
@@ -85,17 +94,20 @@ class StarStrategy(OneJobStrategy):
         ranks, waiting = {0: self._gradient}, list(self._received)
         with self._team.clocks.waiting:
             while waiting:
-                values = waiting.pop()
-                ranks[self._receive(values)] = values
+                values, missing = waiting.pop(), set(range(self._team.workers)) - ranks.keys()
+                with _named(f"worker {', '.join(map(str, sorted(missing)))}"):
+                    ranks[self._receive(values)] = values
         self._received = [ranks[rank] for rank in range(1, self._team.workers)]
 
     def _send_weights(self, waiting: AbstractContextManager[object]) -> None:
         team = self._team
         with waiting:
             if team.rank:
-                self._receive(self._weights)
-            else:
-                for rank in range(1, team.workers):
+                with _named("worker 0, the master"):
+                    self._receive(self._weights)
+                return
+            for rank in range(1, team.workers):
+                with _named(f"worker {rank}"):
                     team.space.passive_send(self._weights, rank, team.timeout_seconds, team.check)
 
     def _receive(self, out: FloatArray) -> int:
@@ -107,3 +119,14 @@ class StarStrategy(OneJobStrategy):
         self._weights = self._gradient = np.zeros(0, np.float32)
         self._received = []
         self._team.close()
+
+
+@contextmanager
+def _named(who: str) -> Iterator[None]:
+    """Say for whom a message was waited for in vain."""
+    try:
+        yield
+    except ExchangeTimeout as error:
+        raise ExchangeTimeout(
+            f"{error}: expected {who}; if a worker can be so late, raise exchange.timeout_seconds"
+        ) from error

@@ -42,19 +42,15 @@ UNTOUCHED = Touched()
 class MasterStep:
     """The step of one worker for all, within an exchange.
 
-    `take(t, l, weights, gradient)` takes step t of layer l (both from 0): it moves the layer's
-    weights (k,) by its mean gradient (k,). If it `needs_all`, l is 0 and both are whole vectors.
+    `take(t, l, weights, gradient)` takes step t of layer l (both from 0) by one thread, while the
+    worker computes: it moves the layer's weights (k,) by its mean gradient (k,). If it `needs_all`,
+    l is 0 and both are whole vectors. `take_all(t, weights, gradient)` moves all (n,), while
+    nothing is computed, by all threads.
     """
 
     take: Callable[[int, int, FloatArray, FloatArray], None]
+    take_all: Callable[[int, FloatArray, FloatArray], None]
     needs_all: bool = False
-
-    def take_whole(
-        self, step: int, parts: Sequence[slice], weights: FloatArray, gradient: FloatArray
-    ) -> None:
-        """Take the step of all layers, which lie in these ``parts`` of both vectors (n,)."""
-        for layer, part in enumerate([slice(0, None)] if self.needs_all else parts):
-            self.take(step, layer, weights[part], gradient[part])
 
 
 class Strategy(StrategyTraits, ABC):
@@ -79,7 +75,7 @@ class Strategy(StrategyTraits, ABC):
     def of(cls, method: Method, team: Team, step: MasterStep) -> Strategy:
         """Make the strategy of a worker of ``team``, which `StrategyTraits.join` has made.
 
-        ``step`` is for strategies that `steps_by_layer`.
+        ``step`` is for strategies that `steps_at_master`.
         """
 
     @property
@@ -172,10 +168,10 @@ def strategy_in(method: Method, team: Team, step: MasterStep | None = None) -> S
     """Make the strategy of ``method`` for a worker of ``team``."""
     kind = method.strategy
     assert issubclass(kind, Strategy)
-    return kind.of(method, team, step or MasterStep(_stays))
+    return kind.of(method, team, step or MasterStep(_stays, _stays))
 
 
-def _stays(_step: int, _layer: int, _weights: FloatArray, _gradient: FloatArray) -> None:
+def _stays(*_: object) -> None:
     """Take no step."""
 
 
@@ -222,7 +218,7 @@ class ThroughTransport(Strategy, Generic[AnyTransport]):
         self.transport.start_from(values if leads else None)
         if self.transport.keeps_center:
             self.method.rule.found(self.transport.center, self.transport.kept)
-            self.transport.publish()
+        self._publish()
         if self.method.moves == "gradient":
             np.copyto(self._own, self.transport.center)
 
@@ -231,8 +227,15 @@ class ThroughTransport(Strategy, Generic[AnyTransport]):
     ) -> None:
         """Go on from these vectors, all of them known to all others (collective)."""
         super().restore(center, local, kept)
+        self._publish()
+
+    def _publish(self) -> None:
+        """Let all find what is kept beside the center before one of them exchanges (collective)."""
+        if self.method.rule.center_vectors == 1:
+            return
         if self.transport.keeps_center:
             self.transport.publish()
+        self.transport.all_sum(np.zeros(1))  # no barrier, at which copies are read anew
 
     def touched(self, moment: Moment, step: int) -> Touched:
         """Return the transport's local, where an exchange on the host is due."""

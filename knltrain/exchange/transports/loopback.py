@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.clocks import ExchangeClocks
+from knltrain.clocks import Clock, ExchangeClocks
 from knltrain.exchange.rules.rule import ExchangeRule, SynchronousRule
 from knltrain.exchange.transports.team import check_start_values, check_sum_values
 from knltrain.exchange.transports.transport import WHOLE, CollectiveTransport, Order, VisitedCenter
@@ -65,7 +65,13 @@ class Loopback(CollectiveTransport, VisitedCenter):
         for each, part in rule.on(WHOLE):
             each.visit(self.local[part], self.center[part], self.kept[:, part], contribution[part])
 
-    def push(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:  # noqa: ARG002
+    def push(
+        self,
+        rule: ExchangeRule,
+        contribution: FloatArray,
+        order: Order,  # noqa: ARG002
+        waiting: Clock | None = None,  # noqa: ARG002
+    ) -> None:
         """Let the center absorb the contribution."""
         for each, part in rule.on(WHOLE):
             each.absorb(self.center[part], self.kept[:, part], contribution[part])

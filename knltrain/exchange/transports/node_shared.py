@@ -116,15 +116,20 @@ class NodeShared(CollectiveTransport, VisitedCenter):
 
         self._center_locks.make(visit, order, self.clocks.waiting)
 
-    def push(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:
+    def push(
+        self,
+        rule: ExchangeRule,
+        contribution: FloatArray,
+        order: Order,
+        waiting: Clock | None = None,
+    ) -> None:
         """Let the center absorb what this worker contributed."""
 
         def absorb(piece: slice) -> None:
             for each, part in rule.on(piece):
                 each.absorb(self.center[part], self.kept[:, part], contribution[part])
 
-        # A background thread's time is not the worker's.
-        self._center_locks.make(absorb, order, Clock())
+        self._center_locks.make(absorb, order, Clock() if waiting is None else waiting)
 
     def await_turn(self) -> None:
         """Wait until it is this worker's turn to visit by "round_robin"."""

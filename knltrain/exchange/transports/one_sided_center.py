@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from knltrain.clocks import WRITE_INCREMENT
+from knltrain.clocks import WRITE_INCREMENT, Clock
 from knltrain.communication.memory_box.remote import RemoteBox, Vector
 from knltrain.communication.mpi.joining import leave_mpi
 from knltrain.communication.shared_memory.polling import nap_until
@@ -142,7 +142,13 @@ class OneSidedCenter(VisitedCenter):
             for each, part in rule.on(WHOLE):
                 each.follow(self.local[part], self.center[part], contribution[part])
 
-    def push(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:  # noqa: ARG002
+    def push(
+        self,
+        rule: ExchangeRule,  # noqa: ARG002
+        contribution: FloatArray,
+        order: Order,  # noqa: ARG002
+        waiting: Clock | None = None,  # noqa: ARG002
+    ) -> None:
         """Add a contribution to the center, a sum, where it lies."""
         self._at_peace = False
         self._own.write(contribution)
@@ -178,6 +184,7 @@ class OneSidedCenter(VisitedCenter):
             self.publish()
         self.barrier()
         np.copyto(self.local, self.center)
+        self.all_sum(np.zeros(1))  # nobody moves the center before all have read it
 
     def all_sum(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Add up a few float64 numbers over all workers in rank order (collective)."""
@@ -246,5 +253,5 @@ def _box(
         raise SegmentError(
             f"no room for the center; the first worker of each computer keeps a share of it in "
             f"/dev/shm: {error}; enlarge /dev/shm there (of a container: --shm-size), or take more "
-            "computers"
+            "computers, or name more of them in exchange.servers"
         ) from error

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from knltrain.clocks import UNOBSERVED, Marks
+from knltrain.clocks import UNOBSERVED, Clock, Marks
 from knltrain.exchange.rules.rule import ExchangeRule, SynchronousRule
 from knltrain.exchange.transports.team import Team
 from knltrain.vectors import FloatArray
@@ -119,9 +119,16 @@ class VisitedCenter(Transport):
         """
 
     @abstractmethod
-    def push(self, rule: ExchangeRule, contribution: FloatArray, order: Order) -> None:
+    def push(
+        self,
+        rule: ExchangeRule,
+        contribution: FloatArray,
+        order: Order,
+        waiting: Clock | None = None,
+    ) -> None:
         """Let the center absorb this worker's contribution; another thread may call this.
 
+        The time in which it waits for others is that of the clock ``waiting``.
         It must be the only thread of this worker that visits or pushes at the time.
         """
 

@@ -92,8 +92,10 @@ def test_evaluation_takes_as_many_images_at_once_as_the_backend_can(
         ("seasgd", 1),
         ("shmcaffe_h", 1),
         ("downpour", 1.5),
-        ("caffegpi", None),
-        ("none", None),
+        ("original_easgd", 1),
+        ("async_msgd", 2),
+        ("adownpour", 3),
+        *((each, None) for each in ("caffegpi", "caffe_mpi", "parameter_server", "none")),
     ],
 )
 def test_bytes_that_a_node_sends_are_told_where_there_is_such_a_number(config, method, vectors):
@@ -102,6 +104,11 @@ def test_bytes_that_a_node_sends_are_told_where_there_is_such_a_number(config, m
     sent = found.get("exchange_bytes")
     assert sent == (None if vectors is None else pytest.approx(vectors * 4 * 431_080, 0.001))
     assert (found["nodes"], found["wire_format"]) == (2, "float32")
+
+
+def test_bytes_differ_between_nodes_where_some_have_no_share_of_the_center(config):
+    chosen = {"exchange__method": "seasgd", "exchange__servers": [0]}
+    assert "exchange_bytes" not in observers._between_nodes(config(nodes=2, workers=2, **chosen))
 
 
 def test_nothing_is_said_of_nodes_where_there_is_one(config):

@@ -294,7 +294,7 @@ def test_run_goes_on_from_a_file_of_the_optimizers_state(config, run, tmp_path, 
     [
         ({"network__weights": None}, "without weights: expected network.weights"),
         ({"optimizer__name": "adam"}, "is of optimizer .sgd.: expected that of optimizer.name"),
-        ({"exchange__method": "caffegpi"}, "steps by layer: expected another"),
+        ({"exchange__method": "caffegpi"}, "steps at one worker for all: expected another"),
     ],
 )
 def test_state_of_an_optimizer_that_does_not_fit_is_refused(config, tmp_path, options, message):

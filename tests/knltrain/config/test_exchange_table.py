@@ -49,6 +49,8 @@ def test_an_algorithm_of_sums_is_for_those_of_our_own() -> None:
     for way in ("auto", "mpi"):
         with pytest.raises(ValidationError, match=f"'ring' with between_nodes = '{way}', which"):
             ExchangeConfig(between_nodes=way, all_reduce="ring")
+    with pytest.raises(ValidationError, match=r"'int8' with between_nodes = 'gaspi', which sums"):
+        ExchangeConfig(between_nodes="gaspi", wire_format="int8")
 
 
 def test_latency_of_no_link_is_refused() -> None:

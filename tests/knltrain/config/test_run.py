@@ -113,6 +113,7 @@ def test_share_of_values_is_for_the_format_that_sends_the_largest(
             ["exchange.method=hogwild_easgd"],
             "'hogwild_easgd', whose workers come when they",
         ),
+        (["exchange.method=parameter_server"], "'parameter_server', whose workers come when they"),
         (["backend.tuning=full"], "backend.tuning = 'full', which measures times"),
         (["backend.micro_batch=auto"], "backend.micro_batch = 'auto'"),
         (
@@ -130,7 +131,9 @@ def test_what_depends_on_time_is_refused_where_bits_are_to_be_the_same(
     assert "or deterministic = false" in message
 
 
-@pytest.mark.parametrize("method", ["sync_easgd3", "layerwise_sgd", "original_easgd", "diloco"])
+@pytest.mark.parametrize(
+    "method", ["sync_easgd3", "layerwise_sgd", "original_easgd", "diloco", "caffe_mpi"]
+)
 def test_methods_with_an_order_may_be_deterministic(load: Load, method: str) -> None:
     assert load("train.deterministic=true", f"exchange.method={method}").train.deterministic
 

@@ -56,13 +56,13 @@ class ShardLocks:
     @contextmanager
     def shared(self, servers: Sequence[int]) -> Iterator[None]:
         """Hold the locks of shards at these servers, shared with others that add."""
-        self._until(lambda: self._took(servers, USER), servers)
+        self._until(self._taking(servers, USER), servers)
         yield from self._held(servers, USER)
 
     @contextmanager
     def alone(self, server: int) -> Iterator[None]:
         """Hold the lock of the shard of a server exclusively."""
-        self._until(lambda: self._took([server], GATE), [server])
+        self._until(self._taking([server], GATE), [server])
         try:
             self._window.replace([(server, self._word + HOLDER, self._window.rank)])
             self._until(lambda: self._is_left(server), [server])
@@ -77,6 +77,25 @@ class ShardLocks:
         finally:
             self._give_back(servers, unit)
 
+    def _taking(self, servers: Sequence[int], unit: int) -> _Look:
+        """Return what tries to take locks; from the second time on it looks first.
+
+        So those who wait do not see each other try, and take one free lock for a held one.
+        """
+        tries = 0
+
+        def take() -> bool:
+            nonlocal tries
+            tries += 1
+            if tries > 1 and any(gates(self._word_at(server)) for server in servers):
+                return False
+            return self._took(servers, unit)
+
+        return take
+
+    def _word_at(self, server: int) -> int:
+        return self._window.words(server, self._word + LOCK)[0]
+
     def _took(self, servers: Sequence[int], unit: int) -> bool:
         found = self._window.add((server, self._word + LOCK, unit) for server in servers)
         known = all(map(self.is_known, found))
@@ -88,7 +107,7 @@ class ShardLocks:
         return False
 
     def _is_left(self, server: int) -> bool:
-        return users(self._window.words(server, self._word + LOCK)[0]) == 0
+        return users(self._word_at(server)) == 0
 
     def _give_back(self, servers: Sequence[int], unit: int) -> None:
         if not self._window.lost:
@@ -96,7 +115,7 @@ class ShardLocks:
 
     def _until(self, look: _Look, servers: Sequence[int]) -> None:
         limit = self._window.timeout_seconds
-        if not nap_until(look, self._window.check_open, lambda: None, limit):
+        if not nap_until(look, self._window.check_open, self._window.check_run, limit):
             raise ExchangeTimeout(
                 f"waited {limit:g} s in vain for {self._holders(servers)} the buffer with key "
                 f"{self._key}"

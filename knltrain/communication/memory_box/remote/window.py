@@ -49,7 +49,7 @@ class Window:
         self.ranks = _checked(comm, servers)
         self.bytes = DATA_BEGIN + whole_pages(bytes_)
         self._failure: KnltrainError | None = None
-        self._completion = Completion(mpi, timeout_seconds, check)
+        self._completion, self.check_run = Completion(mpi, timeout_seconds, check), check
         self._group, request = comm.Idup()
         self._complete([request], "the other ranks to make the box, too")
         self.rank = self._group.rank

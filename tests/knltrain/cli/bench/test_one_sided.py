@@ -49,6 +49,7 @@ def test_a_sweep_has_its_own_table(invoke: Invoke, monkeypatch: pytest.MonkeyPat
         ("--rounds", "0"),
         ("--processes", "2,many"),
         ("--processes", "0"),
+        ("--processes", "2", "--owner", "sleep"),
         ("--processes", "1,257"),
         ("--processes", ","),
     ],

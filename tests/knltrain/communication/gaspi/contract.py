@@ -165,6 +165,17 @@ def messages_come_in_the_order_of_their_sender(ranks: Ranks) -> None:
         assert space.passive_receive(found) == 0
         assert found[-1] == 100 * ranks.rank + ROUNDS - 1
     space.barrier()
+    if ranks.rank == 1:  # an empty one, and one that is too long
+        space.passive_send(np.zeros(0), 0)
+        space.passive_send(np.zeros(3), 0)
+    elif ranks.rank == 0 and ranks.size > 1:
+        assert space.passive_receive(np.zeros(0)) == 1
+        with pytest.raises(CollectiveError, match=r"of 24 bytes came from rank 1: expected 16"):
+            space.passive_receive(np.zeros(2))
+        assert space.passive_receive(np.zeros(3)) == 1
+        with pytest.raises(CollectiveError, match="expected a contiguous array"):
+            space.passive_receive(np.zeros((3, 2)).T)
+    space.barrier()
     with pytest.raises(ExchangeTimeout, match=r"waited 0.2 s in vain for a message of any rank"):
         space.passive_receive(floats, 0.2)
     for wrong in (ranks.rank, ranks.size):

@@ -69,7 +69,7 @@ def test_waitsome_ends_after_its_time_with_what_it_waited_for(two):
     ],
 )
 def test_what_cannot_be_is_named(two, call, said):
-    with pytest.raises(CollectiveError, match=f"segment 0 of rank 0: .*{said}"):
+    with pytest.raises(CollectiveError, match=said):
         call(two[0])
     two[2].wait()
     assert two[1].arrived() == [] and not two[1].memory.any()

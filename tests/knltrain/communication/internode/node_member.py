@@ -115,7 +115,7 @@ def _made(
         return TorchCollective(name, node, nodes, point, limit_seconds, 60)
     store = TorchStore(meeting_store(point, 60))
     by_mpi = MpiCollective(node, nodes, store, point.own_address, limit_seconds, 60)
-    return by_mpi if backend == "mpi" else GaspiCollective(by_mpi, MPIRanks(), limit_seconds)
+    return by_mpi if backend == "mpi" else GaspiCollective(by_mpi, MPIRanks, 2**21, limit_seconds)
 
 
 SCENES = {each.__name__: each for each in (operations, written, late, killed, threads)}

@@ -11,7 +11,7 @@ import pytest
 
 from knltrain.communication.gaspi import AddressSpace, thread_ranks
 from knltrain.communication.internode.one_sided_sums import DoublingSum, OneSidedSum, RingSum
-from knltrain.errors import ExchangeTimeout
+from knltrain.errors import CollectiveError, ExchangeTimeout
 
 SIZES = (1000, 1, 3, 0, 7, 999, 64, 1000)
 ROUNDS = 5
@@ -24,26 +24,53 @@ def given(rank: int, number: int, size: int) -> np.ndarray:
 @pytest.mark.parametrize("kind", [RingSum, DoublingSum])
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5, 8])
 def test_all_get_the_same_bits_call_after_call_whoever_is_slow(
-    kind: type[OneSidedSum], ranks: int
+    kind: type[OneSidedSum], ranks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dice = random.Random(ranks)
+    dice, received = random.Random(ranks), OneSidedSum._received
 
-    def work(space: AddressSpace) -> list[bytes]:
-        sums, found = kind(space, max(SIZES), 20), []
-        for number, size in enumerate(SIZES * ROUNDS):
-            values = given(space.rank, number, size)
-            time.sleep(dice.choice([0.0, 0.0, 0.002]))
+    def slowly(self: OneSidedSum, slot: int, size: int) -> np.ndarray:
+        found = received(self, slot, size)
+        time.sleep(dice.choice([0.0, 0.0, 0.001]))  # in which others go on, as far as they may
+        return found
+
+    monkeypatch.setattr(OneSidedSum, "_received", slowly)
+    calls = SIZES * ROUNDS
+
+    def work(space: AddressSpace) -> list[np.ndarray]:
+        sums, memory, found = kind(space, max(SIZES), 20), np.zeros(max(SIZES), np.float32), []
+        vectors = [given(space.rank, *call) for call in enumerate(calls)]
+        for vector in vectors:
+            values = memory[: vector.size]
+            values[:] = vector
             sums.all_reduce(values)
-            expected = sum(given(rank, number, size).astype(np.float64) for rank in range(ranks))
-            np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-5)
-            found.append(values.tobytes())
+            found.append(values.copy())
+            values[:] = np.nan  # which nobody may be sent any more
         space.close()
         return found
 
     spaces = [AddressSpace(each, timeout_seconds=20) for each in thread_ranks(ranks, seed=ranks)]
     with ThreadPoolExecutor(ranks) as threads:
         first, *others = threads.map(work, spaces)
-    assert all(other == first for other in others)
+    for number, size in enumerate(calls):
+        expected = sum(given(rank, number, size).astype(np.float64) for rank in range(ranks))
+        np.testing.assert_allclose(first[number], expected, rtol=1e-4, atol=1e-5)
+        assert all(np.array_equal(other[number], first[number]) for other in others)
+
+
+def test_calls_that_do_not_fit_each_other_are_refused() -> None:
+    def work(space: AddressSpace) -> None:
+        sums = RingSum(space, 8, 5.0)
+        with pytest.raises(CollectiveError, match="all_reduce of 9 values: expected up to 8"):
+            sums.all_reduce(np.ones(9, np.float32))
+        sums._call += space.rank  # as if one had made a call alone
+        with pytest.raises(CollectiveError, match=r"number \d got what was sent in number \d"):
+            sums.all_reduce(np.ones(8, np.float32))
+        space.barrier()
+        space.abandon()
+
+    spaces = [AddressSpace(each, timeout_seconds=20) for each in thread_ranks(2)]
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(work, spaces))
 
 
 @pytest.mark.parametrize(

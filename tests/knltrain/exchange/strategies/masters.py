@@ -17,13 +17,18 @@ def take(step: int, layer: int, weights: np.ndarray, gradient: np.ndarray) -> No
     weights -= np.float32(rate_at(step)) * gradient
 
 
-def take_all(step: int, layer: int, weights: np.ndarray, gradient: np.ndarray) -> None:
-    assert (layer, weights.size, gradient.size) == (0, SIZE, SIZE)
+def take_whole(step: int, layer: int, weights: np.ndarray, gradient: np.ndarray) -> None:
+    assert layer == 0
+    take_all(step, weights, gradient)
+
+
+def take_all(step: int, weights: np.ndarray, gradient: np.ndarray) -> None:
+    assert weights.size == gradient.size == SIZE
     weights -= np.float32(rate_at(step)) * gradient
 
 
-BY_LAYER = MasterStep(take)
-OF_ALL = MasterStep(take_all, needs_all=True)
+BY_LAYER = MasterStep(take, take_all)
+OF_ALL = MasterStep(take_whole, take_all, needs_all=True)
 
 
 def trained(part: Strategy, rank: int) -> np.ndarray:

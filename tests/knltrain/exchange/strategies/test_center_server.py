@@ -38,6 +38,13 @@ def test_servers_that_there_are_not_and_other_formats_are_refused(
         check(method, nodes, **chosen)
 
 
+def test_visits_without_locks_only_add_up() -> None:
+    check("hogwild_sgd", 2)
+    check("hogwild_sgd", 1, center_momentum=0.5)
+    with pytest.raises(ConfigError, match=r"without locks whole visits would be lost.*async_msgd"):
+        check("hogwild_sgd", 2, center_momentum=0.5)
+
+
 def test_methods_without_a_center_have_no_servers() -> None:
     with pytest.raises(ValidationError, match=r"servers .*seasgd.*not by sync_sgd"):
         config_of("sync_sgd", 2, 2, {"servers": [0]})

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from masters import BY_LAYER, OF_ALL, STEPS, trained
-from quadratics import NETWORK, SIZE, train
+from quadratics import SIZE, train
 
 from knltrain.errors import ConfigError
 from knltrain.exchange.rules.accumulated_gradient import AccumulatedGradient
@@ -16,13 +16,11 @@ from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.parameter_server import ParameterServerStrategy
 from knltrain.exchange.strategies.strategy import MasterStep, strategy_in
 from knltrain.exchange.transports.node_shared import NodeShared
-from knltrain.network.layer_slices import layer_sizes
 from vectorized_ops.reference.elastic import synchronous_average
 
 
 def server(workers: int) -> Method:
-    layers, rule = layer_sizes(NETWORK), AccumulatedGradient(workers)
-    return Method("parameter_server", rule, ParameterServerStrategy, layers=layers)
+    return Method("parameter_server", AccumulatedGradient(workers), ParameterServerStrategy)
 
 
 @pytest.mark.parametrize("step", [BY_LAYER, OF_ALL], ids=["by layer", "of all"])

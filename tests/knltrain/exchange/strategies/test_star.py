@@ -10,20 +10,22 @@ from masters import BY_LAYER, OF_ALL, STEPS, trained
 from quadratics import NETWORK, train
 
 from knltrain.communication.gaspi import AddressSpace, thread_ranks
-from knltrain.errors import ExchangeTimeout, PeerLost
+from knltrain.config.exchange_table import ExchangeConfig
+from knltrain.errors import ConfigError, ExchangeTimeout, PeerLost
 from knltrain.exchange.rules.averaging import GradientMean
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.star import StarStrategy
 from knltrain.exchange.strategies.strategy import MasterStep, strategy_in
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.tree_team import TreeTeam
-from knltrain.network.layer_slices import layer_sizes
 from vectorized_ops.reference.elastic import synchronous_average
 
 
 def star(workers: int) -> Method:
     rule = GradientMean(workers, synchronous_average)
-    return Method("caffe_mpi", rule, StarStrategy, layers=layer_sizes(NETWORK))
+    return Method(
+        "caffe_mpi", rule, StarStrategy, **StarStrategy.own_settings(ExchangeConfig(), NETWORK)
+    )
 
 
 def members(workers: int, timeout_seconds: float, step: MasterStep) -> Any:
@@ -73,9 +75,31 @@ def test_who_waits_for_weights_hears_of_an_abort_and_of_a_master_that_is_late(
                 if aborted:
                     inside._segment.abort(1)
                 return
-            with pytest.raises(PeerLost if aborted else ExchangeTimeout):
+            said = "another worker failed" if aborted else "expected worker 0, the master; if"
+            with pytest.raises(PeerLost if aborted else ExchangeTimeout, match=said):
                 part.exchange(0)
         finally:
             part.close()
 
     in_threads(16, 2, work)
+
+
+def test_a_master_names_those_that_are_late(in_threads: Any) -> None:
+    member = members(3, 0.3, BY_LAYER)
+
+    def work(inside: NodeShared) -> None:
+        part = member(inside)
+        try:
+            if inside.rank == 0:
+                with pytest.raises(ExchangeTimeout, match="expected worker 1, 2; if a worker can"):
+                    part.exchange(0)
+        finally:
+            part.close()
+
+    in_threads(16, 3, work)
+
+
+def test_layers_are_not_sent_alone() -> None:
+    per_layer = StarStrategy.own_settings(ExchangeConfig(packing="per_layer"), NETWORK)
+    with pytest.raises(ConfigError, match=r"expected exchange\.packing = 'packed'"):
+        Method("caffe_mpi", GradientMean(2, synchronous_average), StarStrategy, **per_layer)

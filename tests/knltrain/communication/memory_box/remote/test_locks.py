@@ -15,7 +15,7 @@ from knltrain.communication.memory_box.remote.layout import (
     slot_word,
 )
 from knltrain.communication.memory_box.remote.locks import ShardLocks, directory
-from knltrain.errors import ExchangeTimeout, SegmentError
+from knltrain.errors import ExchangeTimeout, PeerLost, SegmentError
 
 from ....mpi_ranks import needs_mpi
 
@@ -33,6 +33,9 @@ class Words:
         self.held = [[0] * WORDS for _ in range(2)]
         for words in self.held:
             words[WORD] = FREE
+
+    def check_run(self) -> None:
+        """Nothing has gone wrong elsewhere."""
 
     def add(self, changes: Iterable[tuple[int, int, int]]) -> list[int]:
         found = []
@@ -81,6 +84,32 @@ def test_nobody_adds_where_one_is_alone(words: Words, locks: ShardLocks) -> None
             raise AssertionError("inside")
         with locks.shared([0]):
             assert words.locks == [USER, GATE]
+    assert words.locks == [0, 0]
+
+
+def test_who_waits_does_not_disturb_the_lock(
+    words: Words, locks: ShardLocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others who wait would take its tries for one who is alone."""
+    tries: list[int] = []
+    add = words.add
+    with locks.alone(0):
+        monkeypatch.setattr(words, "add", lambda changes: tries.append(1) or add(changes))
+        with pytest.raises(ExchangeTimeout), locks.alone(0):
+            raise AssertionError("inside")
+        assert len(tries) == 2  # the first try, and its end
+
+
+def test_who_waits_hears_of_an_abort(
+    words: Words, locks: ShardLocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def aborted() -> None:
+        raise PeerLost("another worker failed")
+
+    words.timeout_seconds = 30.0
+    monkeypatch.setattr(words, "check_run", aborted)
+    with locks.alone(0), pytest.raises(PeerLost), locks.alone(0):
+        raise AssertionError("inside")
     assert words.locks == [0, 0]
 
 
