@@ -88,7 +88,9 @@ def test_four_hosts_share_two_cores_and_a_star_is_set_beside_seasgd(tmp_path: Pa
     assert f"star's is {ratio:.2f} times that of seasgd" in told.output
     assert 0 <= seasgd["hidden_in_trace"] <= 1
     traces = sorted(file.name for file in tmp_path.glob("trace-*"))
-    assert traces == [f"trace-seasgd-{rank}.json" for rank in range(4)]
+    assert traces == [
+        f"trace-{name}-{rank}.json" for name in ("seasgd", "star") for rank in range(4)
+    ]
 
 
 def _needs_pmi() -> None:
