@@ -147,8 +147,8 @@ def profiles(
         node_images = on_node * images * batches
         return exchanged_part(network, part, node_images, partial(_sent_bytes, config))
 
-    by_layer = strategy_of(config).steps_at_master  # rank 0 steps within the exchange
-    cost = (0, 0) if by_layer else update_cost(config.optimizer.name, values)
+    at_master = strategy_of(config).steps_at_master  # rank 0 steps within the exchange
+    cost = (0, 0) if at_master else update_cost(config.optimizer.name, values)
     run = ProfiledRun(facts, images, batches, threads, on_node, training_flops, cost, described)
     return [ProfileObserver(run_folder, window, run)]
 

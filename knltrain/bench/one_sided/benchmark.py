@@ -7,6 +7,7 @@ import os
 import statistics
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from affinity import allowed_cpus, pinned_command, read_topology
@@ -32,11 +33,8 @@ def run_one_sided_benchmark(size: int, rounds: int, owner: str, transport: str) 
     memory (`ACCESSES`), divided by that of the copy in the same round: medians over the rounds.
     Raises PeerError where MPI is missing, or a rank fails.
     """
-    program = [sys.executable, "-m", "mpi4py", "-m", "knltrain.bench.one_sided.member"]
     options = ["--bytes", str(size), "--rounds", str(rounds), "--owner", owner]
-    environment = {"I_MPI_PIN": "0", **TRANSPORTS[transport]}
-    command = [mpiexec(), "-n", "2", *program, *options]
-    report = answer(pinned_command(command, sorted(allowed_cpus()), environment, os.getpid()))
+    report = answer_of_ranks(2, "member", options, transport)
     seconds = report["seconds"]
     shares = {
         name: statistics.median(
@@ -45,26 +43,49 @@ def run_one_sided_benchmark(size: int, rounds: int, owner: str, transport: str) 
         )
         for name, accesses in ACCESSES.items()
     }
-    machine = {"model": read_topology().model, "cpus": len(allowed_cpus())}
+    machine = this_machine()
     return {**report, "transport": transport, "machine": machine, "share_of_copy": shares}
 
 
 def format_table(report: dict[str, Any]) -> str:
     """Return a line for each operation."""
-    machine, rates, shares = report["machine"], report["bytes_per_second"], report["share_of_copy"]
+    rates, shares = report["bytes_per_second"], report["share_of_copy"]
     doing = {"sleep": "sleeps"}.get(report["owner"], f"computes ({report['owner']})")
     rows = [
         (name, f"{rate / 1e9:.2f}", f"{shares[name]:.2f}" if name in shares else "")
         for name, rate in rates.items()
     ]
     lines = [
-        f"{report['library']}, {report['transport']}, {machine['cpus']} cpus of {machine['model']}",
+        ground_of(report),
         f"vectors of {report['bytes'] / 1e6:g} MB, at an owner that {doing}; medians of "
         f"{len(report['seconds']['copy'])} rounds",
         "GB/s of the vectors; 'of copy' is for the bytes that must move",
         *columns([("", "GB/s", "of copy"), *rows], right=(1, 2)),
     ]
     return "\n".join(lines)
+
+
+def this_machine() -> dict[str, Any]:
+    """Model and number of cpus."""
+    return {"model": read_topology().model, "cpus": len(allowed_cpus())}
+
+
+def ground_of(report: dict[str, Any]) -> str:
+    """Library, transport and machine, in a line."""
+    machine = report["machine"]
+    return (
+        f"{report['library']}, {report['transport']}, {machine['cpus']} cpus of {machine['model']}"
+    )
+
+
+def answer_of_ranks(
+    ranks: int, member: str, options: Sequence[str], transport: str
+) -> dict[str, Any]:
+    """Start so many ranks of a module of this package on this machine; return what they tell."""
+    program = [sys.executable, "-m", "mpi4py", "-m", f"{__package__}.{member}"]
+    environment = {"I_MPI_PIN": "0", **TRANSPORTS[transport]}
+    command = [mpiexec(), "-n", str(ranks), *program, *options]
+    return answer(pinned_command(command, sorted(allowed_cpus()), environment, os.getpid()))
 
 
 def answer(command: list[str]) -> dict[str, Any]:

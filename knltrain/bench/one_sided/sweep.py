@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import statistics
-import sys
 from collections.abc import Sequence
 from typing import Any
 
-from affinity import allowed_cpus, pinned_command, read_topology
 from affinity.cli.layout import columns
-from knltrain.bench.mpiexec import mpiexec
-from knltrain.bench.one_sided.benchmark import TRANSPORTS, answer
+from knltrain.bench.one_sided.benchmark import answer_of_ranks, ground_of, this_machine
 from knltrain.communication.memory_box.remote.layout import SLOTS
 from knltrain.errors import ConfigError
 
@@ -29,13 +25,10 @@ def run_sweep(size: int, trials: int, processes: Sequence[int], transport: str) 
             f"--processes {wrong[0] if wrong else ''}: expected some of 1 to {SLOTS}, as many as "
             "buffers fit into a box"
         )
-    program = [sys.executable, "-m", "mpi4py", "-m", "knltrain.bench.one_sided.sweep_member"]
     options = ["--bytes", str(size), "--trials", str(trials)]
-    environment, cpus = {"I_MPI_PIN": "0", **TRANSPORTS[transport]}, sorted(allowed_cpus())
     rows, library = [], ""
     for each in processes:
-        command = [mpiexec(), "-n", str(each + 1), *program, *options]
-        found = answer(pinned_command(command, cpus, environment, os.getpid()))
+        found = answer_of_ranks(each + 1, "sweep_member", options, transport)
         rates = [2 * each * size / seconds for seconds in found["seconds"]]
         copy = size / statistics.median(found["copy"])
         rows.append(
@@ -47,20 +40,18 @@ def run_sweep(size: int, trials: int, processes: Sequence[int], transport: str) 
             }
         )
         library = found["library"]
-    machine = {"model": read_topology().model, "cpus": len(cpus)}
     return {
         "library": library,
         "bytes": size,
         "trials": trials,
         "transport": transport,
-        "machine": machine,
+        "machine": this_machine(),
         "rows": rows,
     }
 
 
 def format_sweep(report: dict[str, Any]) -> str:
     """Return a line for each number of processes."""
-    machine = report["machine"]
     head = ("processes", "GB/s", "lowest", "highest", "copy, GB/s")
     rows = [
         (
@@ -79,8 +70,7 @@ def format_sweep(report: dict[str, Any]) -> str:
     ]
     return "\n".join(
         [
-            f"{report['library']}, {report['transport']}, {machine['cpus']} cpus of "
-            f"{machine['model']}",
+            ground_of(report),
             f"a buffer of {report['bytes'] / 1e6:g} MB for each process, at one owner: half of the "
             f"bytes are read, half written; medians of {report['trials']} trials",
             "GB/s of all processes together; that of a copy is by one process alone",

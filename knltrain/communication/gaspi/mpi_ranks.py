@@ -112,7 +112,7 @@ class MPIRanks(Ranks):
     ) -> None:
         """Send ``data`` to another rank."""
         awaited = f"rank {rank} to receive {data.size} bytes"
-        for piece in _pieces(data) if data.size else (data,):
+        for piece in _pieces(data):
             with mpi_errors(self._mpi):
                 request = self._communicator.Isend([piece, self._mpi.BYTE], rank, _MESSAGE_TAG)
             self._finish(request, awaited, timeout_seconds, check)
@@ -129,7 +129,7 @@ class MPIRanks(Ranks):
             raise ExchangeTimeout(f"waited {timeout_seconds:g} s in vain for a message of any rank")
         source = status.Get_source()
         check_message(source, status.Get_count(self._mpi.BYTE), min(out.size, _PUT_BYTES))
-        for piece in _pieces(out) if out.size else (out,):
+        for piece in _pieces(out):
             request = self._communicator.Irecv([piece, self._mpi.BYTE], source, _MESSAGE_TAG)
             self._finish(request, f"the message of rank {source}", timeout_seconds, check)
         return int(source)
@@ -271,7 +271,8 @@ def _data_begin(extent: Extent) -> int:
 
 
 def _pieces(data: Bytes) -> Iterator[Bytes]:
-    for begin in range(0, data.size, _PUT_BYTES):
+    """Cut data into pieces; of none there is one."""
+    for begin in range(0, max(1, data.size), _PUT_BYTES):
         yield data[begin : begin + _PUT_BYTES]
 
 

@@ -95,9 +95,10 @@ class GaspiCollective(NodeCollective):
     def close(self) -> None:
         """Leave the others, if they come in a few seconds, unless a sum has failed."""
         self._sums = {}
+        if self._has_failed:
+            self._space.abandon()
+            return
         try:
-            if self._has_failed:
-                raise CollectiveError("a sum has failed")
             self._space.barrier(_LEAVE_SECONDS)
             self._space.close()
         except KnltrainError:
@@ -107,16 +108,11 @@ class GaspiCollective(NodeCollective):
 
     def _sum_for(self, size: int) -> OneSidedSum:
         """Return what sums vectors of a size; all nodes make it at the same call."""
-        doubles = self._algorithm == "recursive_doubling"
-        if self._algorithm == "auto":
-            doubles = size <= SMALL_FLOATS
+        is_small = self._algorithm == "auto" and size <= SMALL_FLOATS
+        doubles = is_small or self._algorithm == "recursive_doubling"
         kind: type[OneSidedSum] = DoublingSum if doubles else RingSum
         if kind not in self._sums:
-            room = (
-                min(self._size, SMALL_FLOATS)
-                if self._algorithm == "auto" and doubles
-                else self._size
-            )
+            room = min(self._size, SMALL_FLOATS) if is_small else self._size
             self._sums[kind] = made_there(lambda: kind(self._space, room, self._timeout_seconds))
         return self._sums[kind]
 

@@ -5,30 +5,27 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, ClassVar, final
 
-import numpy as np
-
 from knltrain.clocks import ACCUMULATE, PULL_LOCAL, READ_CENTER, UNOBSERVED, Marks
 from knltrain.errors import ConfigError
 from knltrain.exchange.rules.rule import ExchangeRule
 from knltrain.exchange.strategies.background import Background
-from knltrain.exchange.strategies.center_server import check_center_run
 from knltrain.exchange.strategies.method import Method, Schedule
 from knltrain.exchange.strategies.strategy import (
     UNTOUCHED,
     MasterStep,
     Moment,
-    ThroughTransport,
     Touched,
 )
+from knltrain.exchange.strategies.visiting import VisitingStrategy
 from knltrain.exchange.transports.team import Team
 from knltrain.exchange.transports.transport import WHOLE, Order, VisitedCenter
-from knltrain.vectors import HOST, FloatArray, VectorSpace, aligned_zeros
+from knltrain.vectors import HOST, FloatArray, VectorSpace
 
 if TYPE_CHECKING:
-    from knltrain.config import RunConfig
+    pass
 
 
-class CenterStrategy(ThroughTransport[VisitedCenter]):
+class CenterStrategy(VisitingStrategy):
     """Visits the center after its own steps, without the other workers."""
 
     schedules: ClassVar[tuple[Schedule, ...]] = ("first_come", "round_robin", "lock_free")
@@ -37,7 +34,6 @@ class CenterStrategy(ThroughTransport[VisitedCenter]):
         super().__init__(method, transport)
         assert method.schedule != "synchronous"
         self._order: Order = method.schedule
-        self._contribution: FloatArray = aligned_zeros(transport.local.size)
 
     @classmethod
     def of(cls, method: Method, team: Team, step: MasterStep) -> CenterStrategy:  # noqa: ARG003
@@ -60,16 +56,6 @@ class CenterStrategy(ThroughTransport[VisitedCenter]):
             )
 
     @classmethod
-    def check_run(cls, method: Method, config: RunConfig) -> None:
-        """Check what concerns the servers of the center."""
-        check_center_run(method, config)
-
-    @classmethod
-    def vectors(cls, method: Method) -> int:
-        """Return 1 for the contribution, plus at most the vectors kept beside the center."""
-        return 1 + super().vectors(method)
-
-    @classmethod
     def sent_bytes(cls, method: Method, exchanged: int) -> int | None:
         """Return the bytes; a worker that follows the center reads it once more.
 
@@ -87,11 +73,6 @@ class CenterStrategy(ThroughTransport[VisitedCenter]):
         """Return what the rule stores, and at rank 0 what belongs to the center."""
         found = {"contribution": self._contribution} if self.method.rule.remembers else {}
         return {**found, **super().state()}
-
-    def close(self) -> None:
-        """Release all vectors."""
-        self._contribution = np.zeros(0, np.float32)
-        super().close()
 
     def _visit(self, step: int) -> None:
         self.method.rule.prepare(step)

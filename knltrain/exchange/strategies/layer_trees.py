@@ -66,16 +66,6 @@ class LayerTreeStrategy(OneJobStrategy):
         """Return True: the whole exchange overlaps."""
         return True
 
-    @property
-    def parameters(self) -> FloatArray:
-        """The weights that have arrived."""
-        return self._weights
-
-    @property
-    def gradient(self) -> FloatArray:
-        """This worker's gradient; once it is sent, partial sums with those of others."""
-        return self._gradient
-
     def start_from(self, values: FloatArray) -> None:
         """Set all weights to those of rank 0 (collective)."""
         self._team.barrier()  # rank 0 must not write while another rank still computes

@@ -26,6 +26,9 @@ class OneJobStrategy(Strategy):
     steps_at_master = True
     is_one_mpi_job = True
 
+    _weights: FloatArray
+    _gradient: FloatArray
+
     def __init__(self, method: Method, team: TreeTeam, step: MasterStep) -> None:
         self.method = method
         self.team = self._team = team
@@ -62,6 +65,16 @@ class OneJobStrategy(Strategy):
     def sent_bytes(cls, method: Method, exchanged: int) -> int | None:  # noqa: ARG003
         """Return None: the number depends on the worker's rank."""
         return None
+
+    @property
+    def parameters(self) -> FloatArray:
+        """The weights that have arrived."""
+        return self._weights
+
+    @property
+    def gradient(self) -> FloatArray:
+        """This worker's gradient; sums with those of others take its place once it is sent."""
+        return self._gradient
 
     @property
     def model(self) -> FloatArray:

@@ -8,20 +8,19 @@ import numpy as np
 
 from knltrain.errors import ConfigError
 from knltrain.exchange.rules.accumulated_gradient import AccumulatedGradient
-from knltrain.exchange.strategies.center_server import check_center_run
 from knltrain.exchange.strategies.method import Method
-from knltrain.exchange.strategies.strategy import MasterStep, Moment, ThroughTransport, Touched
+from knltrain.exchange.strategies.strategy import MasterStep, Moment, Touched
+from knltrain.exchange.strategies.visiting import VisitingStrategy
 from knltrain.exchange.transports.team import Team
 from knltrain.exchange.transports.transport import WHOLE, VisitedCenter
-from knltrain.vectors import FloatArray, aligned_zeros
+from knltrain.vectors import FloatArray
 
 if TYPE_CHECKING:
-    from knltrain.config import RunConfig
     from knltrain.exchange.transports.team import TeamFactory
 
 
 @final
-class ParameterServerStrategy(ThroughTransport[VisitedCenter]):
+class ParameterServerStrategy(VisitingStrategy):
     """The synchronous mode of ShmCaffe's memory box, after its patent (US 11487698).
 
     1. Every worker adds its gradient to the center, in any order: the sum may differ in its last
@@ -31,14 +30,12 @@ class ParameterServerStrategy(ThroughTransport[VisitedCenter]):
     3. All read the weights.
     """
 
-    visits_center = True
     emulates_links = False
     steps_at_master = True
 
     def __init__(self, method: Method, transport: VisitedCenter, step: MasterStep) -> None:
         super().__init__(method, transport)
         self._take = step
-        self._contribution = aligned_zeros(transport.local.size)
 
     @classmethod
     def of(cls, method: Method, team: Team, step: MasterStep) -> ParameterServerStrategy:
@@ -59,16 +56,6 @@ class ParameterServerStrategy(ThroughTransport[VisitedCenter]):
                 f"{method.name}: {type(method.rule).__name__} does not add up gradients for a "
                 "master; expected AccumulatedGradient"
             )
-
-    @classmethod
-    def check_run(cls, method: Method, config: RunConfig) -> None:
-        """Check what concerns the servers."""
-        check_center_run(method, config)
-
-    @classmethod
-    def vectors(cls, method: Method) -> int:
-        """Return the contribution, and the weights beside the center."""
-        return 1 + super().vectors(method)
 
     @classmethod
     def sent_bytes(cls, method: Method, exchanged: int) -> int | None:  # noqa: ARG003
@@ -111,11 +98,6 @@ class ParameterServerStrategy(ThroughTransport[VisitedCenter]):
     def state(self) -> dict[str, FloatArray]:
         """Return nothing: between two steps the weights are the whole state."""
         return {}
-
-    def close(self) -> None:
-        """Release all vectors."""
-        self._contribution = np.zeros(0, np.float32)
-        super().close()
 
     def _put(self, weights: FloatArray) -> None:
         """Let all others find the weights, and an empty center."""

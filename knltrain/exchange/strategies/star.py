@@ -48,16 +48,6 @@ class StarStrategy(OneJobStrategy):
         assert isinstance(method.rule, GradientMean)
         return super().vectors(method) + method.rule.workers - 1
 
-    @property
-    def parameters(self) -> FloatArray:
-        """This worker's weights."""
-        return self._weights
-
-    @property
-    def gradient(self) -> FloatArray:
-        """This worker's gradient; at rank 0 the mean of all, once it is sent."""
-        return self._gradient
-
     def start_from(self, values: FloatArray) -> None:
         """Set all weights to those of rank 0 (collective)."""
         self._weights[:] = values

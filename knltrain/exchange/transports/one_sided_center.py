@@ -33,9 +33,9 @@ class OneSidedCenter(VisitedCenter):
     """A worker of the MPI job ``mpi``.COMM_WORLD, which has as many ranks as there are workers.
 
     The center is a buffer of a `RemoteBox`; the first worker of each node has a shard of it, or
-    only those of the nodes ``servers``, by their numbers. This
-    is ShmCaffe's parameter server, sharded over the nodes. ``center`` and ``kept`` are this
-    worker's copies, as they were last read.
+    only those of the nodes ``servers``, by their numbers. This is ShmCaffe's parameter server,
+    sharded over the nodes. ``center`` and ``kept`` are this worker's copies, as they were last
+    read.
 
     - Where the center is a sum (`ExchangeRule.adds`), a visit reads it, contributes against the
       copy, and has the contribution added where the center lies, each element atomically. So every

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from knltrain.bench.one_sided import sweep
+from knltrain.bench.one_sided import benchmark
 from knltrain.bench.one_sided.sweep import format_sweep, run_sweep
 from knltrain.errors import ConfigError
 
@@ -33,8 +33,8 @@ def test_rates_are_those_of_all_bytes_that_are_read_and_written(
         commands.append(command)
         return {"seconds": [1.0, 2.0, 4.0], "copy": [0.5, 0.25, 0.5], "library": "an MPI"}
 
-    monkeypatch.setattr(sweep, "answer", answer)
-    monkeypatch.setattr(sweep, "mpiexec", lambda: "mpiexec")
+    monkeypatch.setattr(benchmark, "answer", answer)
+    monkeypatch.setattr(benchmark, "mpiexec", lambda: "mpiexec")
     (row,) = run_sweep(4000, 3, [8], "tcp")["rows"]
     assert (row["bytes_per_second"], row["of_trials"]) == (32_000, [64_000, 32_000, 16_000])
     assert row["copy"] == 8000

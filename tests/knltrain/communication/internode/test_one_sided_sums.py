@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +21,13 @@ ROUNDS = 5
 
 def given(rank: int, number: int, size: int) -> np.ndarray:
     return np.random.default_rng([rank, number]).standard_normal(size, np.float32)
+
+
+def by_all(ranks: int, work: Callable[[AddressSpace], Any]) -> list[Any]:
+    """What each rank, a thread, makes of its address space."""
+    spaces = [AddressSpace(each, timeout_seconds=20) for each in thread_ranks(ranks, seed=ranks)]
+    with ThreadPoolExecutor(ranks) as threads:
+        return list(threads.map(work, spaces))
 
 
 @pytest.mark.parametrize("kind", [RingSum, DoublingSum])
@@ -48,9 +57,7 @@ def test_all_get_the_same_bits_call_after_call_whoever_is_slow(
         space.close()
         return found
 
-    spaces = [AddressSpace(each, timeout_seconds=20) for each in thread_ranks(ranks, seed=ranks)]
-    with ThreadPoolExecutor(ranks) as threads:
-        first, *others = threads.map(work, spaces)
+    first, *others = by_all(ranks, work)
     for number, size in enumerate(calls):
         expected = sum(given(rank, number, size).astype(np.float64) for rank in range(ranks))
         np.testing.assert_allclose(first[number], expected, rtol=1e-4, atol=1e-5)
@@ -68,9 +75,7 @@ def test_calls_that_do_not_fit_each_other_are_refused() -> None:
         space.barrier()
         space.abandon()
 
-    spaces = [AddressSpace(each, timeout_seconds=20) for each in thread_ranks(2)]
-    with ThreadPoolExecutor(2) as threads:
-        list(threads.map(work, spaces))
+    by_all(2, work)
 
 
 @pytest.mark.parametrize(
@@ -94,9 +99,7 @@ def test_as_much_is_sent_as_the_algorithm_says(
         kind(space, 1000, 20).all_reduce(np.ones(1000, np.float32))
         space.close()
 
-    spaces = [AddressSpace(each, timeout_seconds=20) for each in thread_ranks(ranks)]
-    with ThreadPoolExecutor(ranks) as threads:
-        list(threads.map(work, spaces))
+    by_all(ranks, work)
     assert sum(counts) == sent
 
 
@@ -110,6 +113,4 @@ def test_a_rank_that_does_not_come_is_waited_for_so_long(kind: type[OneSidedSum]
         space.barrier()
         space.abandon()
 
-    spaces = [AddressSpace(each, timeout_seconds=20) for each in thread_ranks(2)]
-    with ThreadPoolExecutor(2) as threads:
-        list(threads.map(work, spaces))
+    by_all(2, work)

@@ -1,4 +1,4 @@
-"""Servers of a center that a run does not have."""
+"""What a run of visitors must be: servers that there are, visits that are not lost."""
 
 from __future__ import annotations
 
