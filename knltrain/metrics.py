@@ -7,7 +7,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -36,6 +36,11 @@ class TrainingRecord:
     epoch: float
     loss: float
     """Mean over the steps since the line before, of this worker's part of each batch."""
+    run_loss: float
+    """Mean over the images of all workers since the line before, as far as this worker has heard.
+
+    Of workers of other processes that start some it hears about once a second.
+    """
     learning_rate: float
     images_per_second: float
     """Images of all workers together."""
@@ -105,12 +110,14 @@ class MetricsLog:
         learning_rate: float,
         clocks: Clocks,
         *,
+        run_loss: Callable[[], float],
         images: int,
         last: bool,
     ) -> None:
         """Count one step; writes a record when the last one is old enough, or on the last step.
 
-        `images` are those that all workers together have taken in the whole run.
+        `run_loss` returns the mean loss of all workers since its last call. `images` are those that
+        all workers together have taken in the whole run.
         """
         self._losses += loss
         seconds = clocks.train_seconds - self._train_seconds
@@ -122,6 +129,7 @@ class MetricsLog:
             step=step,
             epoch=step / self._steps_per_epoch,
             loss=self._losses / (step - self._step),
+            run_loss=run_loss(),
             learning_rate=learning_rate,
             images_per_second=(images - self._images) / seconds if seconds else 0.0,
             exchange_share=exchange_seconds / seconds if seconds else 0.0,

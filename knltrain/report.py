@@ -226,6 +226,7 @@ def _draw_loss(axes: Axes, training: list[list[dict[str, Any]]]) -> None:
             return f"{value:g}" if super().__call__(value, place) else ""
 
     several = len(training) > 1
+    told = [each for each in training[0] if _is_number(each.get("run_loss"))]  # by newer runs
     for rank, records in enumerate(training):
         axes.plot(
             [each["step"] for each in records],
@@ -234,6 +235,14 @@ def _draw_loss(axes: Axes, training: list[list[dict[str, Any]]]) -> None:
             alpha=max(0.25, 1 / len(training)),
             linewidth=1.0 if several else 1.5,
             label=f"each of {len(training)} workers" if several and rank == 0 else None,
+        )
+    if several and told:
+        axes.plot(
+            [each["step"] for each in told],
+            [each["run_loss"] for each in told],
+            color=BLUE,
+            linewidth=1.5,
+            label="all workers",
         )
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(PlainNumbers())

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from knltrain.data.dataset import Dataset
     from knltrain.data.order import ShardedBatches
     from knltrain.exchange.strategies.strategy import Strategy
+    from knltrain.exchange.transports.request_board import RequestBoard
     from knltrain.exchange.transports.team import Team
     from knltrain.input.batch_feed import BatchFeed
     from knltrain.optimizers.optimizer import Optimizer
@@ -73,8 +74,11 @@ def build_worker(
     makes, see `WorkerIdentity`. Raises `ConfigError`, `DataError` or `CheckpointError`.
     """
     from knltrain.clocks import Clocks
+    from knltrain.exchange.transports.loss_board import LossBoard
+    from knltrain.exchange.transports.request_board import RequestBoard
     from knltrain.optimizers.optimizer import LayerwiseOptimizer, OptimizerPlaceholder
     from knltrain.worker.loop import Worker
+    from knltrain.worker.run_loss import RunLoss
 
     if not config.backend.is_plain:
         from knltrain.assembly.own_backend import with_own_backend
@@ -102,6 +106,8 @@ def build_worker(
     since, start = _start(config, task, optimizer, strategy, run_folder if resume else None)
     backend, balancing = _backend(config, run_folder, task, strategy, threads)
     own = _own_observers(config, run_folder, team, threads, task, backend, (start.step, since))
+    fd, slot = requests or (None, 0)
+    board = None if fd is None else RequestBoard.attach(fd)
     return Worker(
         start=start,
         total_steps=task.steps,
@@ -114,7 +120,8 @@ def build_worker(
         strategy=strategy,
         termination=config.exchange.termination,
         clocks=clocks,
-        requests=_requests(config, strategy, requests),
+        requests=_requests(config, strategy, board, slot),
+        run_loss=RunLoss(None if board is None else LossBoard(board.words), slot),
         observers=(*observers, *own, *balancing),
         feed=_feed(config, task, team, batches_ahead),
     )
@@ -227,15 +234,15 @@ def _feed(
     return BatchesAhead(ring, worker, iter_size, team.check, limit_seconds, images)
 
 
-def _requests(config: RunConfig, strategy: Strategy, board: tuple[int, int] | None) -> Requests:
-    from knltrain.exchange.transports.request_board import RequestBoard
+def _requests(
+    config: RunConfig, strategy: Strategy, board: RequestBoard | None, slot: int
+) -> Requests:
     from knltrain.worker.requests import BoardRequests, NoRequests
 
     if board is None:
         return NoRequests()
-    fd, slot = board
     method, limit = strategy.method, config.exchange.timeout_seconds
-    return BoardRequests(RequestBoard.attach(fd), slot, strategy.team, method, limit)
+    return BoardRequests(board, slot, strategy.team, method, limit)
 
 
 def _own_observers(

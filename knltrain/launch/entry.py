@@ -27,6 +27,7 @@ from knltrain.evaluation import Evaluation
 from knltrain.launch.events import EventWriter
 from knltrain.launch.run_folder import read_config
 from knltrain.worker.observer import Observer, RunResult
+from knltrain.worker.run_loss import LossWindow
 from knltrain.worker.view import WorkerView
 from vectorized_ops.numba.compiling.journal import JOURNAL, TUNING, Progress, told
 
@@ -71,6 +72,7 @@ class ParentObserver(Observer):
         self._told_images = self._told_kernels = 0
         self._lacking: dict[str, str] = {}
         self._told_seconds = self._told_data_seconds = 0.0
+        self._loss: LossWindow | None = None
 
     def compiling(self, progress: Progress) -> None:
         """Tell how many kernels are left."""
@@ -81,17 +83,18 @@ class ParentObserver(Observer):
         """Remember the first step; by now nearly all kernels are compiled."""
         self._log_kernels()
         self.step = worker.step
+        self._loss = worker.run_loss.window()
         self._told_images = worker.images_done
         self._told_seconds = worker.clocks.train_seconds
         self._told_data_seconds = worker.clocks.batch.seconds
 
-    def step_done(self, worker: WorkerView, step: int, loss: float, *_: float) -> None:
-        """Report the loss, at most ten times a second."""
+    def step_done(self, worker: WorkerView, step: int, *_: float) -> None:
+        """Report the run's loss, at most ten times a second."""
         self.step = step
         if not self._placement_told:
             self._tell_placement()
         if self._leads and self._events.progress_is_due(last=worker.progress.ended):
-            self._tell_progress(worker, loss)
+            self._tell_progress(worker)
 
     def evaluated(self, worker: WorkerView, evaluation: Evaluation) -> None:
         """Tell accuracy and loss on the test images."""
@@ -169,7 +172,8 @@ class ParentObserver(Observer):
                 f"or ask for less by placement.memory = {weaker}"
             )
 
-    def _tell_progress(self, worker: WorkerView, loss: float) -> None:
+    def _tell_progress(self, worker: WorkerView) -> None:
+        assert self._loss is not None
         images, seconds = worker.images_done, worker.clocks.train_seconds
         data_seconds, passed = worker.clocks.batch.seconds, seconds - self._told_seconds
         images_per_second = (images - self._told_images) / passed
@@ -177,7 +181,7 @@ class ParentObserver(Observer):
             "progress",
             step=worker.progress.step,
             total=worker.progress.total_steps,
-            loss=loss,
+            loss=self._loss.mean(),
             images_per_second=images_per_second,
             data_share=(data_seconds - self._told_data_seconds) / passed,
         )

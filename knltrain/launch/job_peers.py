@@ -17,6 +17,7 @@ from affinity import allowed_cpus
 from knltrain import __version__
 from knltrain.cluster.task import Task
 from knltrain.cluster.worker import MeetingPoint
+from knltrain.communication.rendezvous.heartbeat import Figures
 from knltrain.communication.rendezvous.rendezvous import Rendezvous
 from knltrain.communication.shared_memory.descriptor_passing import DescriptorServer, fd_behind
 from knltrain.config import RunConfig
@@ -205,13 +206,13 @@ class JobPeers:
                 found.append(self._notes.get_nowait())
         return found
 
-    def show_life(self, limit_seconds: float) -> None:
-        """Begin to send heartbeats to the others, or change their limit.
+    def show_life(self, limit_seconds: float, figures: Figures | None = None) -> None:
+        """Begin to send heartbeats to the others, or change their limit and what they carry.
 
         A process that has begun, and then sends none for ``limit_seconds``, counts as lost. All are
         awaited without a limit from now on.
         """
-        self._found().show_life(limit_seconds)
+        self._found().show_life(limit_seconds, figures)
 
     def give_up(self, why: str) -> None:
         """Tell the others at once that this part of the run fails, since its end may take long."""

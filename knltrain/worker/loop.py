@@ -18,6 +18,7 @@ from knltrain.optimizers.optimizer import Optimizer
 from knltrain.vectors import FloatArray
 from knltrain.worker.observer import Observer, RunResult, result_of
 from knltrain.worker.requests import NoRequests, Requests
+from knltrain.worker.run_loss import RunLoss
 from knltrain.worker.step import TrainingStep
 from knltrain.worker.termination import (
     MEETING_SECONDS,
@@ -59,6 +60,7 @@ class Worker(AbstractContextManager["Worker"]):
         observers: Sequence[Observer] = (),
         first_step: int = 0,
         feed: BatchFeed | None = None,
+        run_loss: RunLoss | None = None,
     ) -> None:
         self.step, self.stopped = start.step, False
         self.requests = NoRequests() if requests is None else requests
@@ -70,6 +72,7 @@ class Worker(AbstractContextManager["Worker"]):
         self.strategy, self.team = strategy, strategy.team
         self.observers = list(observers)
         self.clocks = Clocks.over(self.team.clocks) if clocks is None else clocks
+        self.run_loss = RunLoss() if run_loss is None else run_loss
         self.evaluation: Evaluation | None = None
         self._start: WorkerState | None = start
         self._first_step = first_step
@@ -82,6 +85,7 @@ class Worker(AbstractContextManager["Worker"]):
             learning_rate,
             strategy,
             self.clocks,
+            self.run_loss,
         )
         self.share_out(batches.shares)
 

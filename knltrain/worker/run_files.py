@@ -13,6 +13,7 @@ from knltrain.evaluation import Evaluation
 from knltrain.files.durable import RESULT, reason_of, write_whole
 from knltrain.metrics import MetricsLog
 from knltrain.worker.observer import Observer, RunResult
+from knltrain.worker.run_loss import LossWindow
 from knltrain.worker.view import WorkerView
 
 
@@ -22,18 +23,22 @@ class MetricsObserver(Observer):
 
     def __init__(self, log: MetricsLog) -> None:
         self._log = log
+        self._window: LossWindow | None = None
 
     def started(self, worker: WorkerView) -> None:
         """Begin to measure rates."""
+        self._window = worker.run_loss.window()
         self._log.start(worker.clocks, worker.images_done)
 
     def step_done(self, worker: WorkerView, step: int, loss: float, learning_rate: float) -> None:
         """Count the step."""
+        assert self._window is not None
         self._log.step_done(
             step,
             loss,
             learning_rate,
             worker.clocks,
+            run_loss=self._window.mean,
             images=worker.images_done,
             last=worker.progress.ended,
         )

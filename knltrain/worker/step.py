@@ -17,6 +17,7 @@ from knltrain.input.batch_feed import BatchFeed
 from knltrain.optimizers.optimizer import Optimizer
 from knltrain.vectors import HOST, FloatArray, aligned_zeros
 from knltrain.worker import termination
+from knltrain.worker.run_loss import RunLoss
 
 _NOTHING: Final = nullcontext()
 
@@ -84,7 +85,8 @@ class TrainingStep:
     """A worker's training step.
 
     It takes `iter_size` batches of `feed`. `learning_rate` takes the number of a step, from 0.
-    `clocks` measure the parts of a step. The gradient is multiplied by `weight`.
+    `clocks` measure the parts of a step. The gradient is multiplied by `weight`. The other workers
+    find the loss in `run_loss` before they exchange.
     """
 
     weight = 1.0
@@ -98,6 +100,7 @@ class TrainingStep:
         learning_rate: Callable[[int], float],
         strategy: Strategy,
         clocks: Clocks,
+        run_loss: RunLoss,
     ) -> None:
         self._feed = feed
         self._iter_size = iter_size
@@ -107,6 +110,7 @@ class TrainingStep:
         self._learning_rate = learning_rate
         self._strategy = strategy
         self._clocks = clocks
+        self._run_loss, self._images = run_loss, 0
         # What is computed on a device comes to the host for those alone that want parts of it.
         self._tells_of_parts = strategy.space is HOST or strategy.hears_of_parts
         strategy.space.follow(strategy.parameters, strategy.gradient)
@@ -121,7 +125,9 @@ class TrainingStep:
         part.team.check()
         with clocks.exchange, on_host(part, "begin", step):
             part.step_begins(step)
+        self._images = 0
         loss = self._loss_and_gradient(step)
+        self._run_loss.computed(step, loss, self._images)
         with clocks.exchange, on_host(part, "gradient", step):
             part.gradient_ready(step)
         with clocks.update:
@@ -210,6 +216,7 @@ class TrainingStep:
             loss = backend.loss_and_gradient(batch, part.parameters, part.gradient, told)
         if not math.isfinite(loss):
             raise NonFiniteLoss(step, backend.first_non_finite(batch, part.parameters))
+        self._images += len(batch.labels)
         self._feed.give_back()
         return loss
 

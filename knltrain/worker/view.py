@@ -13,6 +13,7 @@ from knltrain.exchange.strategies.strategy import Strategy
 from knltrain.exchange.transports.team import Team
 from knltrain.optimizers.optimizer import Optimizer
 from knltrain.vectors import FloatArray
+from knltrain.worker.run_loss import RunLoss
 from knltrain.worker.termination import RunProgress, Synchronisation
 
 
@@ -58,6 +59,10 @@ class WorkerView(Protocol):
     @property
     def model(self) -> FloatArray:
         """The parameters that are evaluated and kept, (n,) float32."""
+
+    @property
+    def run_loss(self) -> RunLoss:
+        """The training loss of all workers, as far as this one knows."""
 
     @property
     def images_done(self) -> int:

@@ -7,6 +7,7 @@ import os
 import random
 import threading
 import time
+from functools import partial
 
 import pytest
 from tensorboard.summary.writer.record_writer import RecordWriter
@@ -42,7 +43,15 @@ def train(log, clocks, steps, *, seconds_per_step=1.0, last=None):
         clocks.training.seconds += seconds_per_step
         clocks.exchange.seconds += 0.25 * seconds_per_step
         clocks.batch.seconds += 0.125 * seconds_per_step
-        log.step_done(step, float(step), 0.5, clocks, images=10 * step, last=step == last)
+        log.step_done(
+            step,
+            float(step),
+            0.5,
+            clocks,
+            run_loss=partial(float, step + 0.5),
+            images=10 * step,
+            last=step == last,
+        )
 
 
 def test_training_record_covers_the_steps_since_the_one_before(tmp_path, open_log, clocks):
@@ -56,6 +65,7 @@ def test_training_record_covers_the_steps_since_the_one_before(tmp_path, open_lo
         "step": 1,
         "epoch": 0.25,
         "loss": 1.0,
+        "run_loss": 1.5,
         "learning_rate": 0.5,
         "images_per_second": 10.0,
         "exchange_share": 0.25,

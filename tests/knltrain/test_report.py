@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,16 @@ def write_metrics(run_folder):
             for step in range(1, steps + 1):
                 clocks.training.seconds += 1.0
                 loss = 2.3 / step + 0.1 * rank
-                log.step_done(step, loss, 0.1, clocks, images=8 * step, last=False)
+                mean = 2.3 / step + 0.05 * (ranks - 1)
+                log.step_done(
+                    step,
+                    loss,
+                    0.1,
+                    clocks,
+                    run_loss=partial(float, mean),
+                    images=8 * step,
+                    last=False,
+                )
                 if step in tests and rank == 0:
                     log.evaluated(step, 1 - 1 / step, 0.3, 100, clocks)
             log.close()
@@ -112,9 +122,20 @@ def test_curves_go_through_the_recorded_points(drawn, write_metrics):
 def test_every_worker_has_its_curve(drawn, write_metrics):
     write_metrics(ranks=3, steps=2)
     loss, _ = drawn().axes
-    assert [line[-1] for line in points(loss)] == [(2, 1.15 + 0.1 * rank) for rank in range(3)]
-    (label,) = loss.get_legend().get_texts()
-    assert label.get_text() == "each of 3 workers"
+    *workers, run = points(loss)
+    assert [line[-1] for line in workers] == [(2, 1.15 + 0.1 * rank) for rank in range(3)]
+    assert run == [(1, 2.3 + 0.1), (2, 1.15 + 0.1)]
+    labels = [label.get_text() for label in loss.get_legend().get_texts()]
+    assert labels == ["each of 3 workers", "all workers"]
+
+
+def test_runs_that_have_not_told_of_all_workers_can_be_drawn(drawn, write_metrics, run_folder):
+    write_metrics(ranks=2, steps=2)
+    path = run_folder / "metrics-0.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    lines = [json.dumps({k: v for k, v in each.items() if k != "run_loss"}) for each in records]
+    path.write_text("".join(f"{line}\n" for line in lines))
+    assert len(points(drawn().axes[0])) == 2
 
 
 def test_axes_say_what_they_show_and_in_which_unit(drawn, write_metrics):

@@ -28,7 +28,7 @@ from typing import Any, final
 from knltrain.communication.control_message import MessageError, checked
 from knltrain.communication.rendezvous.connecting import link_to_first
 from knltrain.communication.rendezvous.door import SILENCE_SECONDS, Door
-from knltrain.communication.rendezvous.heartbeat import Heartbeat
+from knltrain.communication.rendezvous.heartbeat import Figures, Heartbeat, figures_in
 from knltrain.communication.rendezvous.peer_connection import (
     PeerConnection,
     close_in_forked_processes,
@@ -69,6 +69,7 @@ class FailureDetector(ABC):
         self._closing = False
         self.on_note: Noted = _nobody_reads
         self._heartbeat: Heartbeat | None = None
+        self._figures: Figures | None = None
 
     @abstractmethod
     def note(self, note: dict[str, Any]) -> None:
@@ -78,18 +79,20 @@ class FailureDetector(ABC):
     def close(self, in_peace: bool = True, why: str | None = None) -> None:
         """Leave. If not in peace, the others take this rank for lost, and learn ``why``."""
 
-    def show_life(self, limit_seconds: float) -> None:
+    def show_life(self, limit_seconds: float, figures: Figures | None = None) -> None:
         """Send heartbeats from now on; a rank that stops sending them for so long is lost.
 
         A rank is expected to send them once it has sent the first. Called again, it changes the
-        limit.
+        limit and the ``figures`` that they carry.
         """
         self._end_heartbeat()
+        self._figures = figures
         identity = process_identity.own_identity()
 
         def beat() -> None:
-            for link in self._links_by_rank().values():
-                link.tell_in_passing({"beat": identity})
+            for rank, link in self._links_by_rank().items():
+                carried = {} if figures is None else {"figures": list(figures.for_rank(rank))}
+                link.tell_in_passing({"beat": identity, **carried})
 
         def silent(rank: int) -> None:
             if (link := self._links_by_rank().get(rank)) is not None:
@@ -116,6 +119,8 @@ class FailureDetector(ABC):
                 link.identity = each["beat"]
                 if self._heartbeat is not None:
                     self._heartbeat.heard(link.rank)
+                if self._figures is not None and (carried := figures_in(each)):
+                    self._figures.from_rank(link.rank, carried)
             else:
                 rest.append(each)
         return rest

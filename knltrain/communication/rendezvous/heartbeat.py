@@ -7,8 +7,9 @@ and then, by a thread that its work does not hold up.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
-from typing import Final, final
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, final
 
 from knltrain.communication.shared_memory.polling import Stillness
 
@@ -16,6 +17,31 @@ _BEATS: Final = 8
 """The least number of heartbeats in a time limit."""
 
 _LONGEST_PAUSE_SECONDS: Final = 1.0
+
+MOST_FIGURES: Final = 8
+
+
+class Figures(ABC):
+    """Numbers that heartbeats carry from each rank to those that it is connected to.
+
+    Threads of the failure detector call both methods, maybe at once.
+    """
+
+    @abstractmethod
+    def for_rank(self, rank: int) -> Sequence[float]:
+        """Return the newest numbers for a rank, at most MOST_FIGURES."""
+
+    @abstractmethod
+    def from_rank(self, rank: int, figures: Sequence[float]) -> None:
+        """Take the newest numbers of a rank, if it has sent any."""
+
+
+def figures_in(beat: Mapping[str, Any]) -> list[float]:
+    """Return the numbers that a heartbeat carries; none unless all are numbers and they are few."""
+    found = beat.get("figures")
+    if not isinstance(found, list) or len(found) > MOST_FIGURES:
+        return []
+    return list(map(float, found)) if all(type(each) in (int, float) for each in found) else []
 
 
 @final

@@ -24,6 +24,7 @@ from knltrain.communication.rendezvous.failure_detector import (
     MemberDetector,
     RootDetector,
 )
+from knltrain.communication.rendezvous.heartbeat import Figures
 from knltrain.communication.rendezvous.network_interface import (
     address_towards,
     interfaces,
@@ -125,12 +126,12 @@ class Rendezvous:
         if watch is not None:
             watch.note(note)
 
-    def show_life(self, limit_seconds: float) -> None:
-        """Send heartbeats from now on; a process that stops doing so for so long is lost."""
+    def show_life(self, limit_seconds: float, figures: Figures | None = None) -> None:
+        """Send heartbeats with ``figures`` from now on; who stops doing so for so long is lost."""
         watch = self._watch()
         if watch is not None:
             self.shows_life = True
-            watch.show_life(limit_seconds)
+            watch.show_life(limit_seconds, figures)
 
     def leave(self, in_peace: bool = True, why: str | None = None) -> None:
         """End the connections; if not in peace, the others learn ``why``."""

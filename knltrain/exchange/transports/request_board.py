@@ -48,13 +48,15 @@ class RequestBoard:
 
     ``lines`` are its words (1 + P,) int64: first that of the round, which is odd while it is held,
     then the step that each worker has begun. Beside each of these is the number of rounds that the
-    worker has answered.
+    worker has answered. ``words`` (1 + P, LINE_WORDS) has the whole lines, with the losses, see
+    `LossBoard`.
     """
 
     def __init__(self, fd: int, workers: int) -> None:
         self.fd = fd
         memory = mmap.mmap(fd, (1 + workers) * LINE_WORDS * _WORD_BYTES)
         self._words: npt.NDArray[np.int64] = np.frombuffer(memory, np.int64)
+        self.words = self._words.reshape(-1, LINE_WORDS)
         self.lines = self._words[::LINE_WORDS]
         self._answers = self._words[LINE_WORDS + _ANSWERED :: LINE_WORDS]
 
@@ -105,3 +107,4 @@ class RequestBoard:
             os.close(self.fd)
         self.fd = -1
         self._words = self.lines = self._answers = np.zeros(0, np.int64)
+        self.words = self._words.reshape(0, LINE_WORDS)

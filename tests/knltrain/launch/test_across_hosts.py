@@ -30,7 +30,10 @@ from knltrain.bench.methods.settings import MNIST_SETTINGS
 from knltrain.bench.nodes.hosts import WAY, Hosts
 from knltrain.cluster.task import own_variables
 from knltrain.communication.oneccl.library import installed
+from knltrain.config import load_config
 from knltrain.config.methods import METHODS
+from knltrain.launch.way_between_nodes import way_between_nodes
+from knltrain.metrics import read_metrics
 
 from ..hosts import hosts_or_skip, run
 
@@ -196,6 +199,19 @@ def test_workers_of_two_hosts_train_one_model(
     assert_all_hosts_were_in(folder)
 
 
+@pytest.mark.parametrize("method", ["sync_sgd", again("sync_easgd"), again("local_sgd")])
+def test_each_host_hears_of_the_losses_of_the_other(made: Hosts, folder: Path, method: str) -> None:
+    """Whoever compares what it has heard with its own loss finds another one."""
+    chosen = by("gloo", method, "timeout_seconds=4")  # so that heartbeats come twice a second
+    longer = ("--set", "train.epochs=5", "--set", "data.train_images=960")
+    done(made, folder, *words(*chosen, *ONE_EACH, *longer))
+    for rank in range(2):
+        found = read_metrics(folder / f"runs/run/metrics-{rank}.jsonl")
+        records = [each for each in found if each["kind"] == "train"]
+        heard = [abs(each["run_loss"] - each["loss"]) > 1e-9 for each in records]
+        assert sum(heard) >= 2, records
+
+
 OF_ONE_WORKER = ("asgd", "mvasgd", "none")
 
 
@@ -217,7 +233,8 @@ def test_every_method_trains_on_two_hosts(made: Hosts, folder: Path, method: str
     keys = [f"optimizer.{key}={value}".replace("True", "true") for key, value in optimizer.items()]
     keys += [f"learning_rate.base={rate}", "train.epochs=2"]
     size = (*LEARNS, *(word for key in keys for word in ("--set", key)))
-    said = done(made, folder, *words(*by("auto", method, *exchange), *ONE_EACH, *size))
+    way = way_between_nodes(load_config(folder / "run.toml", [f"exchange.method={method}"]))
+    said = done(made, folder, *words(*by(way, method, *exchange), *ONE_EACH, *size))
     assert f"by {method} with 2 workers on 2 nodes" in said
     assert results(folder)["test_accuracy"] > 0.5
 

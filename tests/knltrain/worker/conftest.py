@@ -146,6 +146,7 @@ def make_worker(tiny_images, tiny_network, softmax_backend, initial):
         iter_size=1,
         feed=None,
         shares=None,
+        run_loss=None,
     ):
         transport = transport or Loopback(tiny_network.packed_size)
         return Worker(
@@ -169,6 +170,7 @@ def make_worker(tiny_images, tiny_network, softmax_backend, initial):
             requests=requests,
             observers=observers,
             feed=feed,
+            run_loss=run_loss,
         )
 
     return make_worker

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import final
 
 import pytest
 
@@ -16,6 +17,7 @@ from knltrain.communication.control_message import encoded
 from knltrain.communication.rendezvous.failure_detector import MemberDetector, RootDetector
 from knltrain.communication.rendezvous.handshake import ANSWER_BYTES, confirmed, hello
 from knltrain.communication.rendezvous.handshake import OTHER as OTHER_END
+from knltrain.communication.rendezvous.heartbeat import Figures
 from knltrain.communication.rendezvous.peer_connection import PeerConnection
 from knltrain.communication.rendezvous.peer_news import last_words
 from knltrain.communication.rendezvous.visitor import MOST_VISITORS
@@ -128,6 +130,32 @@ def test_rank_that_stands_still_is_told_to_all_others_after_the_limit(watched: W
     assert watched.lost[2] == [told]
     watched.process.send_signal(signal.SIGCONT)
     assert watched.heard().startswith("rank 3 is gone: its connection")
+
+
+@final
+class Sent(Figures):
+    """Sends each rank other numbers, and keeps what has come."""
+
+    def __init__(self, own: int) -> None:
+        self.own = own
+        self.come: dict[int, list[float]] = {}
+
+    def for_rank(self, rank: int) -> Sequence[float]:
+        return (self.own, 10 * self.own + rank, 0.5)
+
+    def from_rank(self, rank: int, figures: Sequence[float]) -> None:
+        self.come[rank] = list(figures)
+
+
+def test_heartbeats_carry_numbers_both_ways(watched: Watched) -> None:
+    watched.join("1")  # rank 1 sends none, and drops what it gets
+    first, third = Sent(7), Sent(9)
+    watched.first.show_life(1.0, first)
+    watched.third.show_life(1.0, third)
+    _soon(lambda: bool(first.come and third.come))
+    assert first.come == {2: [9.0, 90.0, 0.5]}
+    assert third.come == {0: [7.0, 72.0, 0.5]}
+    assert watched.lost == {0: [], 2: []}
 
 
 @pytest.mark.slow

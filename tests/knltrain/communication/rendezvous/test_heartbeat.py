@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from knltrain.communication.rendezvous.heartbeat import Heartbeat
+from knltrain.communication.rendezvous.heartbeat import MOST_FIGURES, Heartbeat, figures_in
 
 
 class Heart:
@@ -100,3 +100,15 @@ def test_nothing_is_left_of_it() -> None:
     assert not any(thread.name == "heartbeat" for thread in threading.enumerate())
     time.sleep(0.05)
     assert heart.beats == before
+
+
+@pytest.mark.parametrize(
+    "figures", [None, 3, "12", {"0": 1.0}, [1.0, "2"], [True], [None], [0.0] * (MOST_FIGURES + 1)]
+)
+def test_a_heartbeat_with_other_than_a_few_numbers_carries_none(figures: object) -> None:
+    assert figures_in({"beat": 1, "figures": figures}) == []
+    assert figures_in({"beat": 1}) == []
+
+
+def test_a_heartbeat_carries_numbers() -> None:
+    assert figures_in({"beat": 1, "figures": [3, 2.5]}) == [3.0, 2.5]
