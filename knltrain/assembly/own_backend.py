@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from affinity import own_placement, parse_cpulist
 from knltrain.config import RunConfig
@@ -33,9 +33,19 @@ def with_own_backend(config: RunConfig, rank: int, host: str | None = None) -> R
         if place is not None and place.visible_gpus:  # its own is the first that it sees
             device = device_named(own.device.partition(":")[0], key=key)
         else:
-            device = device_named(own.device, alike.index(rank), len(alike), key)
+            turns = config.placement.gpus
+            needed = len(alike) if turns == "auto" else min(turns, len(alike))
+            device = device_named(own.device, taken(alike.index(rank), turns), needed, key)
         own = own.model_copy(update={"device": str(device)})
     return config.model_copy(update={"backend": own})
+
+
+def taken(position: int, turns: int | Literal["auto"]) -> int:
+    """Which device the worker at a position takes: its own, or one of so many by turns.
+
+    CaffeGPI's `-gpu auto` and `-gpu auto-k`: rank modulo k (arXiv 1706.00095).
+    """
+    return position if turns == "auto" else position % turns
 
 
 def device_of(config: RunConfig, rank: int) -> str:

@@ -321,6 +321,11 @@ class PlacementConfig(Table):
         description="cores of each computer that make batches ahead of its workers; auto: one of"
         " every 16; 0: each worker makes its own, before it computes",
     )
+    gpus: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        default="auto",
+        description="GPUs of each computer that its workers take by turns, so that several may"
+        " share one; auto: each has one of its own",
+    )
     gpu_host_cores: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         default="auto",
         description="cores next to its GPU of each worker that has one; auto: 2, or all there are"

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal
 
 from affinity import Gpu, Request, Topology, own_placement, visible_gpus
-from knltrain.assembly.own_backend import device_of
+from knltrain.assembly.own_backend import device_of, taken
 from knltrain.config import RunConfig
 from knltrain.launch.node_share import ALONE, NodeShare
 
@@ -37,7 +37,8 @@ def with_gpus(
     begin = node_share.share * own
     place = own_placement()  # by which `affinity run` lets each share see its own GPUs first
     before = 0 if place is None or not place.visible_gpus else begin
-    gpus = [_gpu(names[before : at + 1], visible) for at in range(begin, begin + own)]
+    turns = config.placement.gpus
+    gpus = [_gpu(names[before : at + 1], visible, turns) for at in range(begin, begin + own)]
     needed = [name for name in names[begin : begin + own] if name != "cpu"]
     if not needed or sum(gpu is not None for gpu in gpus) < len(needed):
         return request
@@ -48,24 +49,26 @@ def with_gpus(
 def most_on_gpus(
     config: RunConfig, topology: Topology, node_share: NodeShare = ALONE
 ) -> int | None:
-    """How many workers of a share find a GPU, where all compute on one of their own; else None.
+    """How many workers of a share find a GPU, where all compute on one; else None.
 
     All shares of a computer see the same GPUs.
     """
     if config.backend.workers or config.backend.device not in _MAKERS:
         return None
     found = len(_of_kind(config.backend.device, visible_gpus(topology.gpus).gpus))
+    if config.placement.gpus != "auto":
+        found = min(found, config.placement.gpus)
     return max(1, found // node_share.shares) if found else None
 
 
-def _gpu(names: Sequence[str], visible: Sequence[Gpu]) -> Gpu | None:
+def _gpu(names: Sequence[str], visible: Sequence[Gpu], turns: int | Literal["auto"]) -> Gpu | None:
     """The GPU of the last of the workers with these devices, none if there are too few.
 
-    It is its kind's, of which the workers before this one have taken theirs.
+    It is its kind's, of which the workers before this one have taken theirs, one each or by turns.
     """
     *before, own = names
     kind, _, index = own.partition(":")
-    position = int(index) if index else before.count(own)
+    position = int(index) if index else taken(before.count(own), turns)
     return next(iter(_of_kind(kind, visible)[position:]), None)
 
 

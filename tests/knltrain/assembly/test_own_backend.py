@@ -86,6 +86,16 @@ def test_each_worker_of_a_computer_gets_the_next_device(config, two_gpus):
     assert [told(chosen, rank)[1] for rank in range(4)] == ["cuda:0", "cuda:1"] * 2
 
 
+def test_workers_share_as_many_devices_as_they_are_given_by_turns(config, two_gpus):
+    shared = config(workers=4, backend__name="torch", backend__device="cuda", placement__gpus=2)
+    assert [told(shared, rank)[1] for rank in range(4)] == ["cuda:0", "cuda:1"] * 2
+    check_devices(shared)
+    with pytest.raises(ConfigError, match="'cuda' with 3 workers on this computer: there are 2"):
+        check_devices(
+            config(workers=4, backend__name="torch", backend__device="cuda", placement__gpus=3)
+        )
+
+
 def test_workers_with_a_device_are_counted_without_the_others(config, two_gpus):
     gpus = {"ranks": "1,3", "name": "torch", "device": "cuda"}
     chosen = config(workers=4, backend={"name": "cpu", "workers": [gpus]})

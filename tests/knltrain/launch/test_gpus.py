@@ -61,6 +61,25 @@ def test_each_worker_gets_the_next_gpu():
     assert _found(chosen, FOUR[::-1]) == [3, 2, 1]
 
 
+def test_workers_take_as_many_gpus_as_they_are_given_by_turns():
+    two = {"backend": TABLE, "placement": {"gpus": 2}}
+    assert _found(_config(workers=5, **two)) == [0, 1, 0, 1, 0]
+    assert _found(_config(workers=1, **two)) == [0]
+    some = {"name": "cpu", "workers": [{"ranks": "1,3,4", **TABLE}]}
+    chosen = _config(workers=5, backend=some, placement={"gpus": 2})
+    assert _found(chosen) == [None, 0, None, 1, 0]
+
+
+def test_turns_go_on_over_the_shares_of_a_computer():
+    two = _config(workers=4, backend=TABLE, placement={"gpus": 2})
+    shares = [NodeShare(share=share, shares=2) for share in range(2)]
+    assert [_found(two, FOUR, share) for share in shares] == [[0, 1], [0, 1]]
+
+
+def test_more_turns_than_gpus_place_no_worker_beside_one():
+    assert _found(_config(workers=4, backend=TABLE, placement={"gpus": 3}), FOUR[:2]) == []
+
+
 def test_workers_on_the_host_get_none():
     assert _found(_config(workers=2)) == []
     some = {"name": "cpu", "workers": [{"ranks": "1,3", **TABLE}]}
@@ -112,6 +131,8 @@ def test_ranks_on_several_computers_are_not_known_yet():
 def test_as_many_workers_as_gpus_are_found():
     assert most_on_gpus(_config(backend=TABLE), _machine(FOUR)) == 4
     assert most_on_gpus(_config(backend=TABLE), _machine(FOUR), NodeShare(shares=4)) == 1
+    assert most_on_gpus(_config(backend=TABLE, placement={"gpus": 3}), _machine(FOUR)) == 3
+    assert most_on_gpus(_config(backend=TABLE, placement={"gpus": 9}), _machine(FOUR)) == 4
     assert most_on_gpus(_config(backend=TABLE), _machine(_gpus("Intel"))) is None
     assert most_on_gpus(_config(backend=TABLE), _machine(())) is None
     assert most_on_gpus(_config(), _machine(FOUR)) is None
