@@ -227,14 +227,15 @@ def test_high_bandwidth_memory_that_is_not_there_is_told(submit: Submit, folder:
 
 
 @pytest.mark.parametrize(
-    "by_slurm",
+    ("nodes", "by_slurm"),
     [
-        pytest.param(False, id="told to stop"),
-        pytest.param(True, id="by its time limit", marks=pytest.mark.long),
+        pytest.param(2, False, id="told to stop"),
+        pytest.param(1, False, id="one node", marks=pytest.mark.long),
+        pytest.param(1, True, id="by its time limit", marks=pytest.mark.long),
     ],
 )
 def test_run_that_is_longer_than_its_job_goes_on_in_the_next(
-    start: Start, folder: Path, slurm_cluster: Slurm, by_slurm: bool
+    start: Start, folder: Path, slurm_cluster: Slurm, nodes: int, by_slurm: bool
 ) -> None:
     """It does not end by itself before it is told, and then after a few steps more.
 
@@ -243,7 +244,7 @@ def test_run_that_is_longer_than_its_job_goes_on_in_the_next(
     """
     words = ("--set", "train.steps=100000000", "--set", "evaluation.every_epochs=0")
     options = "--time=1 --signal=USR1@15" if by_slurm else "--time=60"
-    job = start("requeue.sbatch", "run.toml", *words, options=options)
+    job = start("requeue.sbatch", "run.toml", *words, options=f"--nodes={nodes} {options}")
     run = folder / f"runs/knltrain-{job}"
     metrics, config = run / "metrics-0.jsonl", run / "config.toml"
     soon(slurm_cluster, job, lambda: metrics.exists() and bool(metrics.read_text()))
@@ -256,7 +257,8 @@ def test_run_that_is_longer_than_its_job_goes_on_in_the_next(
     state, out = ended(slurm_cluster, folder, job)
     assert state == "COMPLETED", out[-2000:]
     assert result(folder, run.name)["steps"] == steps
-    assert out.count("stopped by SIGUSR1") == 1
+    assert result(folder, run.name)["workers"] == nodes
+    assert out.count("stopped by SIGUSR1") == nodes
 
 
 def soon(slurm: Slurm, job: str, look: Callable[[], bool]) -> None:
