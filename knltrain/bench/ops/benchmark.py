@@ -16,7 +16,7 @@ from knltrain.bench.ops.report import bandwidths, comparisons
 from knltrain.cluster.variables import processor_settings
 from knltrain.errors import ConfigError, unknown_name
 from knltrain.network.zoo.networks import network_named
-from vectorized_ops.implementations import IMPLEMENTATIONS, Operations, operations
+from vectorized_ops.implementations import MEASURED, Operations, operations
 from vectorized_ops.machine_bounds import Bounds, MachineBounds
 from vectorized_ops.shapes.execution import executed
 from vectorized_ops.timing import mean_seconds
@@ -48,11 +48,11 @@ def run_ops_benchmark(
     - `comparisons` and `bandwidths`, those of `report`.
     """
     for name in implementations:
-        if name not in IMPLEMENTATIONS:
-            raise ConfigError(unknown_name("implementation", name, IMPLEMENTATIONS))
+        if name not in MEASURED:
+            raise ConfigError(unknown_name("implementation", name, MEASURED))
     if not implementations:
         raise ConfigError(
-            f"no implementation was named: expected at least one of {', '.join(IMPLEMENTATIONS)}"
+            f"no implementation was named: expected at least one of {', '.join(MEASURED)}"
         )
     found = _wanted(cases(network_named(network), batch), kinds)
     cores = len(physical_cores(read_topology(), allowed_cpus()))
@@ -90,7 +90,9 @@ def _measured(
     case: Case, sets: dict[str, Operations], bounds: _Bounds, rounds: int
 ) -> list[dict[str, Any]]:
     """Return a row per direction and implementation; all take turns, and the bounds with them."""
-    prepared = {name: case.operation.calls(each) for name, each in sets.items()}
+    prepared = {
+        name: case.operation.calls(each) for name, each in sets.items() if case.has_form(name)
+    }
     work = {
         (direction, name): run
         for name, made in prepared.items()

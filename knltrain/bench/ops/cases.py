@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from knltrain.network.network import Network
+from vectorized_ops.implementations import IMPLEMENTATIONS
 from vectorized_ops.shapes import ConvolutionShape, TimedShape
 
 
@@ -25,6 +26,10 @@ class Case:
     def bound_by_products(self) -> bool:
         """Whether a matrix product is its bound; else a copy is, as for depthwise convolutions."""
         return self.operation.is_product and not self._depthwise
+
+    def has_form(self, implementation: str) -> bool:
+        """Whether an implementation has the operation, if it has not all."""
+        return implementation in IMPLEMENTATIONS or self.operation.kind == ConvolutionShape.kind
 
     @property
     def _depthwise(self) -> bool:

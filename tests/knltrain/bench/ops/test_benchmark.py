@@ -66,3 +66,11 @@ def test_without_winograd_nothing_but_direct_sums_is_measured():
     )
     assert {row["algorithm"] for row in report["rows"]} == {"direct"}
     assert not any(row["candidates"] for row in report["rows"])
+
+
+@pytest.mark.slow
+def test_an_implementation_of_convolutions_alone_has_no_other_rows():
+    report = run_ops_benchmark("lenet", 2, ("onednn", "fft"), threads=1, rounds=1)
+    by_fft = {row["operation"] for row in report["rows"] if row["implementation"] == "fft"}
+    assert by_fft == {"convolution"}
+    assert {row["operation"] for row in report["comparisons"]} == {"convolution"}

@@ -1,0 +1,1 @@
+"""Convolutions by PyTorch's fast Fourier transforms: only to be measured beside the others."""
