@@ -18,11 +18,11 @@ from knltrain.errors import FAILURE
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
 from knltrain.exchange.strategies.strategy import strategy_in
+from knltrain.exchange.transports.job_team import JobTeam
 from knltrain.exchange.transports.joining import join, join_across_nodes
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.exchange.transports.request_board import RequestBoard
 from knltrain.exchange.transports.team import Team, TeamFactory
-from knltrain.exchange.transports.tree_team import TreeTeam
 from knltrain.vectors import aligned_zeros
 from knltrain.worker.requests import BoardRequests
 from knltrain.worker.termination import RunProgress, Termination
@@ -61,7 +61,7 @@ def exchange_once(config: RunConfig) -> None:
 @final
 @dataclass(frozen=True, slots=True)
 class _OneWorker(TeamFactory):
-    """A worker alone, or rank 0 along trees, which takes its step alone, however many they are."""
+    """A worker alone, or rank 0 of one job, which takes its step alone, however many they are."""
 
     method: Method
 
@@ -74,9 +74,9 @@ class _OneWorker(TeamFactory):
         """In memory of its own."""
         return self.meeting_all()
 
-    def along_trees(self) -> Team:
+    def in_one_job(self) -> Team:
         """In memory of its own."""
-        return TreeTeam.of_one()
+        return JobTeam.of_one()
 
 
 @final
@@ -103,9 +103,9 @@ class _ThreadOfNode(TeamFactory):
         """At a center of the node."""
         return join(self.fds, self.rank, self.config.exchange.timeout_seconds)
 
-    def along_trees(self) -> Team:
+    def in_one_job(self) -> Team:
         """Alone."""
-        return TreeTeam.of_one()
+        return JobTeam.of_one()
 
 
 def _joined(method: Method, teams: TeamFactory) -> Team:

@@ -30,7 +30,7 @@ def build_team(
 ) -> Team:
     """The team of a worker: through the node's groups, or by itself without any.
 
-    On several nodes their first workers find each other at `meeting_point`; along trees, all
+    On several nodes their first workers find each other at `meeting_point`; in one job, all
     workers do. `packed` is what lies in the vectors, by default the configured network.
     """
     teams = _WorkerTeams(config, segment_fds, rank, meeting_point, packed)
@@ -83,16 +83,16 @@ class _WorkerTeams(TeamFactory):
             longest_seconds=MEETING_SECONDS,
             servers=self.config.exchange.servers,
         )
-        return self._in_one_job(join, self.meeting_point)
+        return self._as_ranks(join, self.meeting_point)
 
-    def along_trees(self) -> Team:
+    def in_one_job(self) -> Team:
         """As a rank of MPI, or alone."""
-        from knltrain.exchange.transports.joining import join_for_trees
-        from knltrain.exchange.transports.tree_team import TreeTeam
+        from knltrain.exchange.transports.job_team import JobTeam
+        from knltrain.exchange.transports.joining import join_one_job
 
         if self.meeting_point is None:
-            return TreeTeam.of_one()
-        return self._in_one_job(join_for_trees, self.meeting_point)
+            return JobTeam.of_one()
+        return self._as_ranks(join_one_job, self.meeting_point)
 
     def _on_one_node(self) -> Team:
         if self.segment_fds:
@@ -104,7 +104,7 @@ class _WorkerTeams(TeamFactory):
         method = build_method(self.config, workers=1, packed=self.packed)
         return Loopback(self._size, method.rule.center_vectors, method.strategy.needs_spares)
 
-    def _in_one_job(
+    def _as_ranks(
         self,
         join: Callable[[Sequence[int], int, int, JoinJob, float], Team],
         meeting_point: MeetingPoint,

@@ -74,11 +74,10 @@ def build_worker(
     makes, see `WorkerIdentity`. Raises `ConfigError`, `DataError` or `CheckpointError`.
     """
     from knltrain.clocks import Clocks
-    from knltrain.exchange.transports.loss_board import LossBoard
+    from knltrain.exchange.transports.loss_board import LossBoard, RunLoss
     from knltrain.exchange.transports.request_board import RequestBoard
     from knltrain.optimizers.optimizer import LayerwiseOptimizer, OptimizerPlaceholder
     from knltrain.worker.loop import Worker
-    from knltrain.worker.run_loss import RunLoss
 
     if not config.backend.is_plain:
         from knltrain.assembly.own_backend import with_own_backend

@@ -18,6 +18,16 @@ def levels(ranks: int) -> int:
     return (ranks - 1).bit_length()
 
 
+def k_ary_levels(ranks: int, children: int) -> int:
+    """Levels below the root of a tree of so many children at each node."""
+    found, reached, row = 0, 1, 1
+    while reached < ranks:
+        row *= children
+        reached += row
+        found += 1
+    return found
+
+
 def broadcast(link: Link, size: float, ranks: int) -> float:
     """By a binomial tree: ⌈log P⌉ (α + β n)."""
     return levels(ranks) * link.message(size)
@@ -79,12 +89,8 @@ def pipelined_tree(
     """
     if min(children, pieces) < 1:
         raise ConfigError(f"{children} children, {pieces} pieces: expected at least 1 of each")
-    depth, reached, row = 0, 1, 1
     _ = levels(ranks)
-    while reached < ranks:
-        row *= children
-        reached += row
-        depth += 1
+    depth = k_ary_levels(ranks, children)
     if not depth:
         return 0.0
     return (pieces + depth - 1) * children * link.message(size / pieces)

@@ -24,10 +24,10 @@ from knltrain.assembly.teams import build_team
 from knltrain.cluster.worker import WorkerIdentity, worker_identity
 from knltrain.errors import KnltrainError, MisplacedMemory
 from knltrain.evaluation import Evaluation
+from knltrain.exchange.transports.loss_board import LossWindow
 from knltrain.launch.events import EventWriter
 from knltrain.launch.run_folder import read_config
 from knltrain.worker.observer import Observer, RunResult
-from knltrain.worker.run_loss import LossWindow
 from knltrain.worker.view import WorkerView
 from vectorized_ops.numba.compiling.journal import JOURNAL, TUNING, Progress, told
 

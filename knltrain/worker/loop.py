@@ -13,12 +13,12 @@ from knltrain.data.order import ShardedBatches
 from knltrain.errors import NonFiniteLoss
 from knltrain.evaluation import Evaluation
 from knltrain.exchange.strategies.strategy import Strategy
+from knltrain.exchange.transports.loss_board import RunLoss
 from knltrain.input.batch_feed import BatchFeed, FilledHere
 from knltrain.optimizers.optimizer import Optimizer
 from knltrain.vectors import FloatArray
 from knltrain.worker.observer import Observer, RunResult, result_of
 from knltrain.worker.requests import NoRequests, Requests
-from knltrain.worker.run_loss import RunLoss
 from knltrain.worker.step import TrainingStep
 from knltrain.worker.termination import (
     MEETING_SECONDS,

@@ -15,7 +15,7 @@ from knltrain.vectors import FloatArray
 
 if TYPE_CHECKING:
     from knltrain.config.exchange_table import ExchangeConfig
-    from knltrain.exchange.transports.tree_team import TreeTeam
+    from knltrain.exchange.transports.job_team import JobTeam
     from knltrain.network.layer_slices import PackedLayers
 
 
@@ -32,7 +32,7 @@ class LayerTreeStrategy(OneJobStrategy):
 
     hears_of_parts = True
 
-    def __init__(self, method: Method, team: TreeTeam, step: MasterStep) -> None:
+    def __init__(self, method: Method, team: JobTeam, step: MasterStep) -> None:
         from knltrain.exchange.tree_exchange import TreeExchange
 
         super().__init__(method, team, step)

@@ -13,8 +13,8 @@ from knltrain.vectors import FloatArray
 
 if TYPE_CHECKING:
     from knltrain.config import RunConfig
+    from knltrain.exchange.transports.job_team import JobTeam
     from knltrain.exchange.transports.team import TeamFactory
-    from knltrain.exchange.transports.tree_team import TreeTeam
 
 Own = TypeVar("Own", bound="OneJobStrategy")
 
@@ -29,7 +29,7 @@ class OneJobStrategy(Strategy):
     _weights: FloatArray
     _gradient: FloatArray
 
-    def __init__(self, method: Method, team: TreeTeam, step: MasterStep) -> None:
+    def __init__(self, method: Method, team: JobTeam, step: MasterStep) -> None:
         self.method = method
         self.team = self._team = team
         self._take = step
@@ -37,15 +37,15 @@ class OneJobStrategy(Strategy):
     @classmethod
     def of(cls: type[Own], method: Method, team: Team, step: MasterStep) -> Own:
         """Make the strategy of a worker of the job."""
-        from knltrain.exchange.transports.tree_team import TreeTeam
+        from knltrain.exchange.transports.job_team import JobTeam
 
-        assert isinstance(team, TreeTeam)
+        assert isinstance(team, JobTeam)
         return cls(method, team, step)
 
     @classmethod
     def join(cls, teams: TeamFactory, *, comes_alone: bool) -> Team:  # noqa: ARG003
         """Join the team: all workers are ranks of one MPI job."""
-        return teams.along_trees()
+        return teams.in_one_job()
 
     @classmethod
     def check(cls, method: Method) -> None:

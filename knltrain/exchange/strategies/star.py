@@ -17,7 +17,7 @@ from knltrain.vectors import FloatArray, aligned_zeros
 
 if TYPE_CHECKING:
     from knltrain.config.exchange_table import ExchangeConfig
-    from knltrain.exchange.transports.tree_team import TreeTeam
+    from knltrain.exchange.transports.job_team import JobTeam
     from knltrain.network.layer_slices import PackedLayers
 
 
@@ -30,7 +30,7 @@ class StarStrategy(OneJobStrategy):
     overlaps.
     """
 
-    def __init__(self, method: Method, team: TreeTeam, step: MasterStep) -> None:
+    def __init__(self, method: Method, team: JobTeam, step: MasterStep) -> None:
         super().__init__(method, team, step)
         ((_, size),) = method.layers
         self._weights, self._gradient = aligned_zeros(size), aligned_zeros(size)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from knltrain.communication.internode.collective import NodeCollective
 from knltrain.exchange.transports.across_nodes import CrossNodeTransport
 from knltrain.exchange.transports.grouped_team import GroupedTeam
+from knltrain.exchange.transports.job_team import JobTeam
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.segment import Segment
 from knltrain.exchange.transports.team import Team
-from knltrain.exchange.transports.tree_team import TreeTeam
 
 if TYPE_CHECKING:
     from knltrain.exchange.transports.one_sided_center import OneSidedCenter
@@ -118,14 +118,14 @@ def _comer(
     return OneSidedCenter(at_home, job, timeout_seconds, vectors, servers)
 
 
-def join_for_trees(
+def join_one_job(
     fds: Sequence[int],
     rank: int,
     workers: int,
     join_job: JoinJob,
     timeout_seconds: float,
 ) -> Team:
-    """Become worker ``rank`` of ``workers`` on all nodes, which exchange along trees by MPI.
+    """Become worker ``rank`` of ``workers`` on all nodes, which send each other by one MPI job.
 
     All of them become ranks of MPI by ``join_job``. Raises what `join_for_one_sided` does.
     """
@@ -133,7 +133,7 @@ def join_for_trees(
         node, local_rank = divmod(rank, mine.workers)
         of_node = range(node * mine.workers, (node + 1) * mine.workers)
         inside = NodeShared(mine, local_rank, timeout_seconds, of_node)
-        return TreeTeam.of_job(inside, join_job(rank, workers, inside.check), timeout_seconds)
+        return JobTeam.of_job(inside, join_job(rank, workers, inside.check), timeout_seconds)
 
 
 @contextmanager

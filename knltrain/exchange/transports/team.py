@@ -91,8 +91,8 @@ class TeamFactory(ABC):
         """Make a team whose workers, or roots of groups, visit a center."""
 
     @abstractmethod
-    def along_trees(self) -> Team:
-        """Make a team whose workers exchange along trees, layer by layer."""
+    def in_one_job(self) -> Team:
+        """Make a team whose workers are one MPI job, and send each other one-sidedly."""
 
 
 def check_start_values(values: FloatArray | None, size: int) -> FloatArray:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from knltrain.cost_model.collectives import k_ary_levels
+
 _MOST_BRANCHES = 100
 
 
@@ -56,15 +58,5 @@ def best_branches(ranks: int) -> int:
     (CaffeGPI).
     """
     return min(
-        range(2, _MOST_BRANCHES + 1), key=lambda branches: branches * _levels(ranks, branches)
+        range(2, _MOST_BRANCHES + 1), key=lambda branches: branches * k_ary_levels(ranks, branches)
     )
-
-
-def _levels(ranks: int, branches: int) -> int:
-    """Levels below the root."""
-    levels, reached, widest = 0, 1, 1
-    while reached < ranks:
-        levels += 1
-        widest *= branches
-        reached += widest
-    return levels

@@ -5,9 +5,9 @@ import os
 from knltrain.assembly import build_method, network_size
 from knltrain.assembly.teams import build_team
 from knltrain.exchange.strategies.node_memory import NodeMemory
+from knltrain.exchange.transports.job_team import JobTeam
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.exchange.transports.node_shared import NodeShared
-from knltrain.exchange.transports.tree_team import TreeTeam
 
 
 def test_worker_alone_needs_no_segment(config):
@@ -27,6 +27,6 @@ def test_several_workers_meet_in_the_segment(config):
 
 def test_worker_alone_whose_layers_go_along_trees_needs_no_mpi(config):
     team = build_team(config(exchange__method="caffegpi"), (), 0)
-    assert isinstance(team, TreeTeam)
+    assert isinstance(team, JobTeam)
     assert team.workers == 1
     team.close()

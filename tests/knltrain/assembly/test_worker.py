@@ -17,7 +17,7 @@ from knltrain.clocks import BESIDES, COSTS
 from knltrain.config.methods import METHODS
 from knltrain.errors import CheckpointError, ConfigError
 from knltrain.exchange import tree_exchange
-from knltrain.exchange.transports.tree_team import TreeTeam
+from knltrain.exchange.transports.job_team import JobTeam
 from knltrain.exchange.tree_exchange import TreeExchange
 from knltrain.interchange.optimizer_file import OptimizerVectors, optimizer_file
 from knltrain.metrics import read_metrics
@@ -347,7 +347,7 @@ def test_workers_along_trees_make_their_exchange_when_all_have_read_their_images
 ):
     """That takes as long as it takes: exchanges have a limit of their own."""
     limits, made = [], []
-    monkeypatch.setattr(TreeTeam, "barrier", lambda _, limit=None: limits.append(limit))
+    monkeypatch.setattr(JobTeam, "barrier", lambda _, limit=None: limits.append(limit))
 
     def make(*arguments, **options):
         made.append(list(limits))

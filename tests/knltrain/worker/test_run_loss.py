@@ -8,10 +8,9 @@ from typing import Any, final
 import numpy as np
 import pytest
 
-from knltrain.exchange.transports.loss_board import LossBoard, LossSum
+from knltrain.exchange.transports.loss_board import LossBoard, LossSum, RunLoss
 from knltrain.exchange.transports.request_board import LINE_WORDS
 from knltrain.worker.observer import Observer
-from knltrain.worker.run_loss import RunLoss
 from knltrain.worker.view import WorkerView
 
 STEPS, WORKERS = 40, 3

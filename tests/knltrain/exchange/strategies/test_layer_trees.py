@@ -16,8 +16,8 @@ from knltrain.exchange.rules.averaging import GradientMean
 from knltrain.exchange.strategies.layer_trees import LayerTreeStrategy
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.strategy import MasterStep, strategy_in
+from knltrain.exchange.transports.job_team import JobTeam
 from knltrain.exchange.transports.node_shared import NodeShared
-from knltrain.exchange.transports.tree_team import TreeTeam
 from knltrain.network.layer_slices import layer_sizes
 from vectorized_ops.reference.elastic import synchronous_average
 
@@ -39,7 +39,7 @@ def trained(
     def work(inside: NodeShared) -> tuple[np.ndarray, float]:
         space = AddressSpace(ranks[inside.rank], timeout_seconds=20)
         part = strategy_in(
-            along_trees(workers, *branches), TreeTeam(inside, space, None, 20), step_of_all
+            along_trees(workers, *branches), JobTeam(inside, space, None, 20), step_of_all
         )
         part.gradient[:] = part.parameters[:] = inside.rank
         part.exchange(0)  # as a rehearsal does, of which nothing must be left
@@ -107,7 +107,7 @@ def test_trees_of_other_branches_only_change_the_order_of_sums(
 
 
 def test_one_worker_alone_trains_as_well() -> None:
-    part = strategy_in(along_trees(1), TreeTeam.of_one(), BY_LAYER)
+    part = strategy_in(along_trees(1), JobTeam.of_one(), BY_LAYER)
     expected = train("sync_sgd", 1, 2)
     part.start_from(start())
     for step in range(2):
@@ -124,7 +124,7 @@ def test_who_waits_for_weights_hears_that_the_run_is_aborted(in_threads: Any) ->
 
     def work(inside: NodeShared) -> None:
         space = AddressSpace(ranks[inside.rank], timeout_seconds=60)
-        part = strategy_in(along_trees(2), TreeTeam(inside, space, None, 60), BY_LAYER)
+        part = strategy_in(along_trees(2), JobTeam(inside, space, None, 60), BY_LAYER)
         try:
             part.start_from(start())
             part.team.barrier()

@@ -14,7 +14,7 @@ from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.one_job import OneJobStrategy
 from knltrain.exchange.strategies.star import StarStrategy
 from knltrain.exchange.strategies.strategy import strategy_in
-from knltrain.exchange.transports.tree_team import TreeTeam
+from knltrain.exchange.transports.job_team import JobTeam
 from vectorized_ops.reference.elastic import synchronous_average, synchronous_model_average
 
 BOTH = pytest.mark.parametrize("kind", [LayerTreeStrategy, StarStrategy])
@@ -28,7 +28,7 @@ def test_workers_are_ranks_of_one_job_whose_master_steps_at_master(
     method = Method("m", GradientMean(1, synchronous_average), kind, **settings)
     assert method.layer_parts[-1].stop == NETWORK.packed_size
     assert kind.sent_bytes(method, 8) is None
-    part = strategy_in(method, TreeTeam.of_one())
+    part = strategy_in(method, JobTeam.of_one())
     part.start_from(np.ones(NETWORK.packed_size, np.float32))
     assert part.model is part.parameters
     assert part.model[-1] == 1

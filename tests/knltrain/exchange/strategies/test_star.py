@@ -16,8 +16,8 @@ from knltrain.exchange.rules.averaging import GradientMean
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.star import StarStrategy
 from knltrain.exchange.strategies.strategy import MasterStep, strategy_in
+from knltrain.exchange.transports.job_team import JobTeam
 from knltrain.exchange.transports.node_shared import NodeShared
-from knltrain.exchange.transports.tree_team import TreeTeam
 from vectorized_ops.reference.elastic import synchronous_average
 
 
@@ -34,7 +34,7 @@ def members(workers: int, timeout_seconds: float, step: MasterStep) -> Any:
 
     def member(inside: NodeShared) -> Any:
         space = AddressSpace(ranks[inside.rank], timeout_seconds=timeout_seconds)
-        return strategy_in(star(workers), TreeTeam(inside, space, None, timeout_seconds), step)
+        return strategy_in(star(workers), JobTeam(inside, space, None, timeout_seconds), step)
 
     return member
 

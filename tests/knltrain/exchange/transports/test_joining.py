@@ -22,7 +22,7 @@ from knltrain.exchange.transports.joining import (
     join,
     join_across_nodes,
     join_for_one_sided,
-    join_for_trees,
+    join_one_job,
 )
 from knltrain.exchange.transports.team import Team
 from vectorized_ops.reference import elastic
@@ -102,7 +102,7 @@ def test_who_does_not_become_a_rank_lets_go_of_the_memory() -> None:
         check()
 
     with pytest.raises(PeerLost, match="another worker failed"):
-        join_for_trees(fds, 3, 4, job, 20)
+        join_one_job(fds, 3, 4, job, 20)
     for fd in fds:
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(fd)

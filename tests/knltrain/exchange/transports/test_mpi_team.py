@@ -8,7 +8,7 @@ import pytest
 
 from ...mpi_ranks import expect_success, needs_mpi, run_ranks
 
-PROGRAM = str(Path(__file__).with_name("tree_ranks.py"))
+PROGRAM = str(Path(__file__).with_name("job_ranks.py"))
 
 
 @needs_mpi

@@ -1,4 +1,4 @@
-"""The team of workers that exchange along trees: one MPI job, or one worker alone."""
+"""The team of workers that send each other one-sidedly: one MPI job, or one worker alone."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _ALONE_SECONDS = 60.0
 
 
 @final
-class TreeTeam(Team):
-    """A worker with an address ``space``, in which a `TreeExchange` goes on.
+class JobTeam(Team):
+    """A worker with an address ``space``, by which it reaches all others.
 
     ``inside`` is the worker in its node's segment, by which it notices an abort of the run.
     ``meetings`` has the collective calls of the job; None for a worker alone. ``at_peace`` tells
@@ -41,13 +41,13 @@ class TreeTeam(Team):
         self.at_peace = True
 
     @classmethod
-    def of_one(cls) -> TreeTeam:
+    def of_one(cls) -> JobTeam:
         """Make the team of a worker alone, which needs no MPI."""
         (rank,) = thread_ranks(1)
         return cls(Loopback(1), AddressSpace(rank), None, _ALONE_SECONDS)
 
     @classmethod
-    def of_job(cls, inside: NodeShared, mpi: Any, timeout_seconds: float) -> TreeTeam:
+    def of_job(cls, inside: NodeShared, mpi: Any, timeout_seconds: float) -> JobTeam:
         """Make the team of a worker of the MPI job ``mpi``.COMM_WORLD, the whole run (collective).
 
         Raises ExchangeTimeout if ranks are missing.

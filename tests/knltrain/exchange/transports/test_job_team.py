@@ -1,4 +1,4 @@
-"""Workers along trees: real ranks of MPI, and one alone."""
+"""Workers that are one job: real ranks of MPI, and one alone."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knltrain.exchange.transports.tree_team import TreeTeam
+from knltrain.exchange.transports.job_team import JobTeam
 
 from ...mpi_ranks import expect_success, needs_mpi, run_ranks
 
-PROGRAM = str(Path(__file__).with_name("tree_ranks.py"))
+PROGRAM = str(Path(__file__).with_name("job_ranks.py"))
 
 
 @pytest.mark.slow
@@ -22,7 +22,7 @@ def test_ranks_are_a_team_and_leave_together_or_alone(scene: str) -> None:
 
 
 def test_one_worker_alone_is_a_team() -> None:
-    team = TreeTeam.of_one()
+    team = JobTeam.of_one()
     assert (team.rank, team.workers, team.space.size) == (0, 1, 1)
     assert team.all_sum(np.array([2.5])).tolist() == [2.5]
     assert team.progress(7).tolist() == [7]

@@ -1,4 +1,4 @@
-"""What a rank of MPI does in a test of workers along trees."""
+"""What a rank of MPI does in a test of workers that are one job."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 
 from knltrain.communication.mpi.runtime import load_mpi
 from knltrain.errors import ExchangeTimeout
+from knltrain.exchange.transports.job_team import JobTeam
 from knltrain.exchange.transports.mpi_team import MpiTeam
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.segment import Segment
-from knltrain.exchange.transports.tree_team import TreeTeam
 from knltrain.exchange.tree_exchange import TreeExchange
 
 
 def team(mpi, own):
     """Adds up, tells of steps, moves weights, and leaves together with the others."""
-    one = TreeTeam.of_job(own, mpi, 30.0)
+    one = JobTeam.of_job(own, mpi, 30.0)
     total = one.all_sum(np.array([1.0, one.rank]))
     assert total.tolist() == [one.workers, sum(range(one.workers))]
     assert one.progress(10 + one.rank).tolist() == [10 + rank for rank in range(one.workers)]
@@ -32,7 +32,7 @@ def team(mpi, own):
 
 def leaves_alone(mpi, own):
     """Rank 0 waits for nobody when it ends in the middle of a run."""
-    one = TreeTeam.of_job(own, mpi, 30.0)
+    one = JobTeam.of_job(own, mpi, 30.0)
     one.barrier()
     one.at_peace = False
     one.close()
