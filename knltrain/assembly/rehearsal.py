@@ -18,10 +18,10 @@ from knltrain.errors import FAILURE
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.node_memory import NodeMemory
 from knltrain.exchange.strategies.strategy import strategy_in
+from knltrain.exchange.transports.board import RequestBoard
 from knltrain.exchange.transports.job_team import JobTeam
 from knltrain.exchange.transports.joining import join, join_across_nodes
 from knltrain.exchange.transports.loopback import Loopback
-from knltrain.exchange.transports.request_board import RequestBoard
 from knltrain.exchange.transports.team import Team, TeamFactory
 from knltrain.vectors import aligned_zeros
 from knltrain.worker.requests import BoardRequests

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from knltrain.data.dataset import Dataset
     from knltrain.data.order import ShardedBatches
     from knltrain.exchange.strategies.strategy import Strategy
-    from knltrain.exchange.transports.request_board import RequestBoard
+    from knltrain.exchange.transports.board import RequestBoard
     from knltrain.exchange.transports.team import Team
     from knltrain.input.batch_feed import BatchFeed
     from knltrain.optimizers.optimizer import Optimizer
@@ -74,8 +74,7 @@ def build_worker(
     makes, see `WorkerIdentity`. Raises `ConfigError`, `DataError` or `CheckpointError`.
     """
     from knltrain.clocks import Clocks
-    from knltrain.exchange.transports.loss_board import LossBoard, RunLoss
-    from knltrain.exchange.transports.request_board import RequestBoard
+    from knltrain.exchange.transports.board import LossBoard, RequestBoard, RunLoss
     from knltrain.optimizers.optimizer import LayerwiseOptimizer, OptimizerPlaceholder
     from knltrain.worker.loop import Worker
 

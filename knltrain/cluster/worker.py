@@ -37,7 +37,7 @@ class WorkerIdentity:
       `segment_fds`
     - `meeting_point`: None on a single node, unless the workers are one MPI job
     - `requests`: the file descriptor of the request board
-      (`knltrain.exchange.transports.request_board`), and this worker's line on it
+      (`knltrain.exchange.transports.board`), and this worker's line on it
     - `data_fd`: that of the node's copy of the data set (`knltrain.input.node_data`); None where
       each worker opens it
     - `batches`: that of the batches made ahead (`knltrain.input.batch_ring`), this worker's number

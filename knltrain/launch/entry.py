@@ -24,7 +24,7 @@ from knltrain.assembly.teams import build_team
 from knltrain.cluster.worker import WorkerIdentity, worker_identity
 from knltrain.errors import KnltrainError, MisplacedMemory
 from knltrain.evaluation import Evaluation
-from knltrain.exchange.transports.loss_board import LossWindow
+from knltrain.exchange.transports.board import LossWindow
 from knltrain.launch.events import EventWriter
 from knltrain.launch.run_folder import read_config
 from knltrain.worker.observer import Observer, RunResult

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import final
 
 from knltrain.communication.rendezvous.heartbeat import Figures
-from knltrain.exchange.transports.loss_board import LossBoard, LossSum
+from knltrain.exchange.transports.board import LossBoard, LossSum
 
 
 @final

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from affinity import Placement, worker_command
 from knltrain.cluster.worker import MeetingPoint, WorkerIdentity
-from knltrain.exchange.transports.request_board import RequestBoard
+from knltrain.exchange.transports.board import RequestBoard
 from knltrain.launch.data_cores import DATA_POOL
 from knltrain.launch.plan import RunPlan, threads_of
 from knltrain.launch.run_folder import log_of

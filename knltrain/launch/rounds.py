@@ -4,7 +4,7 @@ The first of the processes that start workers leads; the others send it their re
 says. For each round
 
 1. every process holds the round on the board of its own workers
-   (`knltrain.exchange.transports.request_board`), and tells the leader the largest step that they
+   (`knltrain.exchange.transports.board`), and tells the leader the largest step that they
    have begun;
 2. all processes open the round for the largest of these steps.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, final
 
-from knltrain.exchange.transports.request_board import OpenRound, RequestBoard
+from knltrain.exchange.transports.board import OpenRound, RequestBoard
 
 
 class Notes(Protocol):

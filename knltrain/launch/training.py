@@ -22,7 +22,7 @@ from knltrain.cluster.task import Task, this_task
 from knltrain.cluster.worker import MeetingPoint
 from knltrain.config import RunConfig
 from knltrain.errors import ConfigError
-from knltrain.exchange.transports.request_board import RequestBoard
+from knltrain.exchange.transports.board import RequestBoard
 from knltrain.launch.failure import Failure
 from knltrain.launch.listener import Listener
 from knltrain.launch.module_import import module_import
@@ -299,7 +299,7 @@ def _supervise(
             on_failure=tell,
         )
         if job_peers is not None:
-            from knltrain.exchange.transports.loss_board import LossBoard
+            from knltrain.exchange.transports.board import LossBoard
             from knltrain.launch.loss_news import LossNews
 
             job_peers.show_life(limit_seconds, LossNews(LossBoard(orders.board.words)))

@@ -13,7 +13,7 @@ from knltrain.data.order import ShardedBatches
 from knltrain.errors import NonFiniteLoss
 from knltrain.evaluation import Evaluation
 from knltrain.exchange.strategies.strategy import Strategy
-from knltrain.exchange.transports.loss_board import RunLoss
+from knltrain.exchange.transports.board import RunLoss
 from knltrain.input.batch_feed import BatchFeed, FilledHere
 from knltrain.optimizers.optimizer import Optimizer
 from knltrain.vectors import FloatArray

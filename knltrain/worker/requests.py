@@ -3,7 +3,7 @@
 All workers serve a request at one meeting.
 
 - Workers that wait for each other in their steps come to it after the same step, by
-  `knltrain.exchange.transports.request_board`.
+  `knltrain.exchange.transports.board`.
 - Workers that visit the center at any time come from the step that they are at, so that nobody
   waits for a straggler. The checkpoint has each worker's own step.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 from knltrain.errors import ExchangeTimeout
 from knltrain.exchange.strategies.method import Method
-from knltrain.exchange.transports.request_board import OpenRound, RequestBoard
+from knltrain.exchange.transports.board import OpenRound, RequestBoard
 from knltrain.exchange.transports.team import Team
 
 

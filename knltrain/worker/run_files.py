@@ -10,7 +10,7 @@ from typing import final
 
 from knltrain.confusion import CONFUSION, Confusion, confusion_to_csv
 from knltrain.evaluation import Evaluation
-from knltrain.exchange.transports.loss_board import LossWindow
+from knltrain.exchange.transports.board import LossWindow
 from knltrain.files.durable import RESULT, reason_of, write_whole
 from knltrain.metrics import MetricsLog
 from knltrain.worker.observer import Observer, RunResult

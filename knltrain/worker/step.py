@@ -13,7 +13,7 @@ from knltrain.backends.backend import Backend, Ready, nobody_waits
 from knltrain.clocks import Clocks
 from knltrain.errors import NonFiniteLoss
 from knltrain.exchange.strategies.strategy import Moment, Strategy, Touched
-from knltrain.exchange.transports.loss_board import RunLoss
+from knltrain.exchange.transports.board import RunLoss
 from knltrain.input.batch_feed import BatchFeed
 from knltrain.optimizers.optimizer import Optimizer
 from knltrain.vectors import HOST, FloatArray, aligned_zeros

@@ -10,7 +10,7 @@ from knltrain.checkpoint.contents import WorkerState
 from knltrain.clocks import Clocks
 from knltrain.evaluation import Evaluation
 from knltrain.exchange.strategies.strategy import Strategy
-from knltrain.exchange.transports.loss_board import RunLoss
+from knltrain.exchange.transports.board import RunLoss
 from knltrain.exchange.transports.team import Team
 from knltrain.optimizers.optimizer import Optimizer
 from knltrain.vectors import FloatArray

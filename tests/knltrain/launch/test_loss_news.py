@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from knltrain.exchange.transports.loss_board import LossBoard, LossSum
-from knltrain.exchange.transports.request_board import LINE_WORDS
+from knltrain.exchange.transports.board import LINE_WORDS, LossBoard, LossSum
 from knltrain.launch.loss_news import LossNews
 
 PROCESSES, WORKERS = 4, 2

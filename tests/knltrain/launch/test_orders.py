@@ -10,7 +10,7 @@ import pytest
 from affinity import Placement
 from knltrain.cluster.worker import MeetingPoint
 from knltrain.config import RunConfig
-from knltrain.exchange.transports.request_board import RequestBoard
+from knltrain.exchange.transports.board import RequestBoard
 from knltrain.input.batch_ring import BatchRing
 from knltrain.input.batch_shape import BatchShape
 from knltrain.launch.node_share import NodeShare

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from knltrain.exchange.transports.request_board import OpenRound, RequestBoard
+from knltrain.exchange.transports.board import OpenRound, RequestBoard
 from knltrain.launch.rounds import Rounds
 
 

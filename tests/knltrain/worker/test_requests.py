@@ -14,8 +14,8 @@ from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.strategies.asynchronous import AsynchronousStrategy
 from knltrain.exchange.strategies.method import Method
 from knltrain.exchange.strategies.synchronous import SynchronousStrategy
+from knltrain.exchange.transports.board import OpenRound, RequestBoard
 from knltrain.exchange.transports.loopback import Loopback
-from knltrain.exchange.transports.request_board import OpenRound, RequestBoard
 from knltrain.worker import termination
 from knltrain.worker.observer import Observer
 from knltrain.worker.periodic import DueSteps

@@ -8,8 +8,7 @@ from typing import Any, final
 import numpy as np
 import pytest
 
-from knltrain.exchange.transports.loss_board import LossBoard, LossSum, RunLoss
-from knltrain.exchange.transports.request_board import LINE_WORDS
+from knltrain.exchange.transports.board import LINE_WORDS, LossBoard, LossSum, RunLoss
 from knltrain.worker.observer import Observer
 from knltrain.worker.view import WorkerView
 

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from knltrain.exchange.transports.request_board import OpenRound
+from knltrain.exchange.transports.board import OpenRound
 from knltrain.worker.requests import Requests
 from knltrain.worker.tracing import TraceObserver
 

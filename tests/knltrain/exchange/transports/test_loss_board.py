@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from knltrain.exchange.transports.loss_board import LossBoard, LossSum
-from knltrain.exchange.transports.request_board import OpenRound, RequestBoard
+from knltrain.exchange.transports.board import LossBoard, LossSum, OpenRound, RequestBoard
 
 
 @pytest.fixture

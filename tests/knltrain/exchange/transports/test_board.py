@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from knltrain.exchange.transports.request_board import OpenRound, RequestBoard
+from knltrain.exchange.transports.board import OpenRound, RequestBoard
 
 
 @pytest.fixture
