@@ -39,7 +39,7 @@ class TrainingRecord:
     run_loss: float
     """Mean over the images of all workers since the line before, as far as this worker has heard.
 
-    Of workers of other processes that start some it hears about once a second.
+    Where several processes start workers it changes when these tell each other, once a second.
     """
     learning_rate: float
     images_per_second: float

@@ -11,9 +11,6 @@ from vectorized_ops.errors import OperationError
 
 IMPLEMENTATIONS = ("reference", "numba", "onednn")
 
-MEASURED = (*IMPLEMENTATIONS, "fft")
-"""With those of convolutions alone, which no network is computed by."""
-
 
 class _Part:
     """An attribute of a module of the implementation, imported when it is first asked for."""
@@ -102,13 +99,13 @@ class Operations:
 
 
 def operations(name: str, winograd: bool = True) -> Operations:
-    """Return the implementation `name`, one of MEASURED.
+    """Return the implementation `name`, one of IMPLEMENTATIONS.
 
     "numba" measures which algorithm convolves each shape fastest. Without `winograd`, which
     includes Strassen's, it sums directly, with smaller rounding errors.
     """
-    if name not in MEASURED:
+    if name not in IMPLEMENTATIONS:
         raise OperationError(
-            f"unknown implementation {name!r}: expected one of {', '.join(MEASURED)}"
+            f"unknown implementation {name!r}: expected one of {', '.join(IMPLEMENTATIONS)}"
         )
     return Operations(name, winograd)

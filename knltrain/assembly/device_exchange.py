@@ -37,8 +37,8 @@ def check_within_nodes(config: RunConfig, method: Method) -> None:
         if device in known:
             raise ConfigError(
                 f"{where}, but workers {known[device]} and {rank} share the device '{device}', "
-                "which its library refuses: expected 'segment', or backend.device = 'cuda', one "
-                "for each worker"
+                "which its library refuses: expected 'segment', or backend.device = 'cuda' and "
+                "placement.gpus = 'auto', one for each worker"
             )
         known[device] = rank
     kinds = {device.partition(":")[0] for device in known}

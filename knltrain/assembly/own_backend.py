@@ -33,9 +33,10 @@ def with_own_backend(config: RunConfig, rank: int, host: str | None = None) -> R
         if place is not None and place.visible_gpus:  # its own is the first that it sees
             device = device_named(own.device.partition(":")[0], key=key)
         else:
-            turns = config.placement.gpus
-            needed = len(alike) if turns == "auto" else min(turns, len(alike))
-            device = device_named(own.device, taken(alike.index(rank), turns), needed, key)
+            turns, sharing = config.placement.gpus, len(alike)
+            if turns != "auto" and turns < sharing:
+                sharing, key = turns, f"placement.gpus = {turns}, {key}"
+            device = device_named(own.device, taken(alike.index(rank), turns), sharing, key)
         own = own.model_copy(update={"device": str(device)})
     return config.model_copy(update={"backend": own})
 
@@ -68,7 +69,7 @@ def check_devices(config: RunConfig) -> list[str]:
             )
     if config.total_nodes > 1 and config.backend.workers:
         return []
-    return [*_unmet_hosts(config), *_unmet_by_devices(config)]
+    return [*_unmet_hosts(config), *_unmet_turns(config), *_unmet_by_devices(config)]
 
 
 def _unmet_hosts(config: RunConfig) -> list[str]:
@@ -79,6 +80,18 @@ def _unmet_hosts(config: RunConfig) -> list[str]:
         "worker has this backend"
         for number, each in enumerate(config.backend.workers)
         if each.hosts is not None and not fnmatchcase(here, each.hosts)
+    ]
+
+
+def _unmet_turns(config: RunConfig) -> list[str]:
+    """Warn of GPUs that workers are to take by turns, where none of them takes one."""
+    turns, ranks = config.placement.gpus, range(int(config.workers))
+    devices = {_backend_of(config, rank, platform.node())[0].device for rank in ranks}
+    if turns == "auto" or any(each != "cpu" and ":" not in each for each in devices):
+        return []
+    return [
+        f"placement.gpus = {turns}: no worker takes a GPU by turns; their devices are "
+        f"{', '.join(sorted(devices))}"
     ]
 
 

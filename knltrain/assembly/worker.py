@@ -69,12 +69,12 @@ def build_worker(
     """One worker with all its parts; `team` says its rank, and the number of workers.
 
     With `resume` it goes on from the newest checkpoint in `run_folder`. `observers` are called
-    before those of metrics, evaluation and checkpoints. `requests` names the board of requests to
-    all workers, `data_fd` the node's copy of the data set, `batches_ahead` those that a data pool
+    before those of metrics, evaluation and checkpoints. `requests` names the board of its process's
+    workers, `data_fd` the node's copy of the data set, `batches_ahead` those that a data pool
     makes, see `WorkerIdentity`. Raises `ConfigError`, `DataError` or `CheckpointError`.
     """
     from knltrain.clocks import Clocks
-    from knltrain.exchange.transports.board import LossBoard, RequestBoard, RunLoss
+    from knltrain.exchange.transports.board import RequestBoard, RunLoss
     from knltrain.optimizers.optimizer import LayerwiseOptimizer, OptimizerPlaceholder
     from knltrain.worker.loop import Worker
 
@@ -119,7 +119,7 @@ def build_worker(
         termination=config.exchange.termination,
         clocks=clocks,
         requests=_requests(config, strategy, board, slot),
-        run_loss=RunLoss(None if board is None else LossBoard(board.words), slot),
+        run_loss=RunLoss(None if board is None else board.losses, slot),
         observers=(*observers, *own, *balancing),
         feed=_feed(config, task, team, batches_ahead),
     )

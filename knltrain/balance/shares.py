@@ -50,8 +50,8 @@ def fitted_shares(
     """The shares, by rank, with which the slowest worker is done soonest.
 
     All shares but one are multiples of ``granule`` images; what is left of the batch goes where it
-    ends soonest. A worker that would hold up the others gets no images if it ``may_idle``. Rank 0,
-    whose loss is reported, always has some. Granules are dealt one by one to whoever would end
+    ends soonest. A worker that would hold up the others gets no images if it ``may_idle``, but
+    rank 0 always has some. Granules are dealt one by one to whoever would end
     soonest with one more, which is optimal, as no worker becomes faster by more images.
     """
     granule = min(granule, batch if may_idle else max(1, batch // len(costs)))

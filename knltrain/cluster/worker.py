@@ -36,7 +36,7 @@ class WorkerIdentity:
     - `segment_fds`, `events_fd`: inherited file descriptors; without shared memory there are no
       `segment_fds`
     - `meeting_point`: None on a single node, unless the workers are one MPI job
-    - `requests`: the file descriptor of the request board
+    - `requests`: the file descriptor of the board of its process's workers
       (`knltrain.exchange.transports.board`), and this worker's line on it
     - `data_fd`: that of the node's copy of the data set (`knltrain.input.node_data`); None where
       each worker opens it

@@ -297,8 +297,8 @@ class BalanceConfig(Table):
             )
         if isinstance(shares, tuple) and not shares[0]:
             raise ValueError(
-                f"balance.shares = {_shown(shares)}: expected images for rank 0, whose loss is "
-                "reported"
+                f"balance.shares = {_shown(shares)}: expected images for rank 0, which tells of "
+                "the run's progress"
             )
         if speeds is not None and not fits(len(speeds)):
             raise ValueError(

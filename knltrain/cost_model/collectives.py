@@ -19,7 +19,10 @@ def levels(ranks: int) -> int:
 
 
 def k_ary_levels(ranks: int, children: int) -> int:
-    """Levels below the root of a tree of so many children at each node."""
+    """Levels below the root of a tree of so many children at each node; ConfigError for none."""
+    if children < 1:
+        raise ConfigError(f"{children} children: expected at least 1")
+    _ = levels(ranks)
     found, reached, row = 0, 1, 1
     while reached < ranks:
         row *= children
@@ -89,7 +92,6 @@ def pipelined_tree(
     """
     if min(children, pieces) < 1:
         raise ConfigError(f"{children} children, {pieces} pieces: expected at least 1 of each")
-    _ = levels(ranks)
     depth = k_ary_levels(ranks, children)
     if not depth:
         return 0.0

@@ -11,7 +11,7 @@ from knltrain.exchange.transports.board import LossBoard, LossSum
 
 @final
 class LossNews(Figures):
-    """Tells others of the losses on the ``board`` of this process's workers, and puts theirs there.
+    """Tells others of the losses on the ``board`` of this process's workers, and adds theirs there.
 
     Each process is told of all that the other one knows and does not have from itself. So the first
     one, to which all are connected, passes on what it hears.
@@ -23,7 +23,7 @@ class LossNews(Figures):
 
     def for_rank(self, rank: int) -> LossSum:
         """Return the sum over the workers of this process, and over what others have told it."""
-        found = self._board.own()
+        found = self._board.here()
         for teller, told in list(self._heard.items()):
             found = found if teller == rank else found.plus(told)
         return found
@@ -36,4 +36,4 @@ class LossNews(Figures):
         others = LossSum()
         for told in self._heard.values():
             others = others.plus(told)
-        self._board.publish_others(others)
+        self._board.publish_all(others)

@@ -61,6 +61,7 @@ CHANGEABLE: Final = (
     "workers",
     "placement.pin",
     "placement.data_cores",
+    "placement.gpus",
     "backend.device",
     "balance.*",
     "data.name",
@@ -299,10 +300,9 @@ def _supervise(
             on_failure=tell,
         )
         if job_peers is not None:
-            from knltrain.exchange.transports.board import LossBoard
             from knltrain.launch.loss_news import LossNews
 
-            job_peers.show_life(limit_seconds, LossNews(LossBoard(orders.board.words)))
+            job_peers.show_life(limit_seconds, LossNews(orders.board.losses))
         ending = watching.watch()
         listener.tell_skipped()
         for (rank, what), lacks in listener.lacking.items():

@@ -85,8 +85,8 @@ class TrainingStep:
     """A worker's training step.
 
     It takes `iter_size` batches of `feed`. `learning_rate` takes the number of a step, from 0.
-    `clocks` measure the parts of a step. The gradient is multiplied by `weight`. The other workers
-    find the loss in `run_loss` before they exchange.
+    `clocks` measure the parts of a step. The gradient is multiplied by `weight`. The loss is
+    published in `run_loss` between the gradient and what follows it.
     """
 
     weight = 1.0

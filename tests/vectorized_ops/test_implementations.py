@@ -73,6 +73,13 @@ def test_without_winograd_numba_convolves_by_direct_sums() -> None:
     assert tuned.pooled_convolution(*shape).algorithm == "winograd4"
 
 
+def test_convolutions_that_are_only_measured_compute_no_network() -> None:
+    with pytest.raises(OperationError, match=r"'fft': expected one of reference, numba, onednn$"):
+        operations("fft")
+    expected = signatures(operations("reference").convolution)
+    assert signatures(Operations("fft").convolution) == expected
+
+
 @pytest.mark.parametrize("name", [name for name in IMPLEMENTATIONS if name != "reference"])
 def test_every_implementation_has_at_least_the_methods_of_the_reference(name: str) -> None:
     reference, found = operations("reference"), operations(name)

@@ -124,10 +124,11 @@ def carried_out(
 
 def _images_per_second(ground: Ground, run: Path) -> float:
     files = [run / f"metrics-{rank}.jsonl" for rank in range(ground.workers)]
-    return ground.batch * sum(map(_steps_per_second, files))
+    return ground.batch * sum(map(steps_per_second, files))
 
 
-def _steps_per_second(metrics: Path) -> float:
+def steps_per_second(metrics: Path) -> float:
+    """The rate of a worker's steps between the first record of its log and the last."""
     steps = [each for each in read_metrics(metrics) if each["kind"] == "train"]
     seconds = steps[-1]["seconds"] - steps[0]["seconds"]
     return float((steps[-1]["step"] - steps[0]["step"]) / seconds) if seconds else 0.0

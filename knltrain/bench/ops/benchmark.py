@@ -16,10 +16,13 @@ from knltrain.bench.ops.report import bandwidths, comparisons
 from knltrain.cluster.variables import processor_settings
 from knltrain.errors import ConfigError, unknown_name
 from knltrain.network.zoo.networks import network_named
-from vectorized_ops.implementations import MEASURED, Operations, operations
+from vectorized_ops.implementations import IMPLEMENTATIONS, Operations
 from vectorized_ops.machine_bounds import Bounds, MachineBounds
 from vectorized_ops.shapes.execution import executed
 from vectorized_ops.timing import mean_seconds
+
+CONTESTANTS = (*IMPLEMENTATIONS, "fft")
+"""The last has convolutions alone, and computes no network."""
 
 ENOUGH_SECONDS = 0.01
 """What takes less is repeated within one timing: calls and clocks must not count."""
@@ -48,16 +51,16 @@ def run_ops_benchmark(
     - `comparisons` and `bandwidths`, those of `report`.
     """
     for name in implementations:
-        if name not in MEASURED:
-            raise ConfigError(unknown_name("implementation", name, MEASURED))
+        if name not in CONTESTANTS:
+            raise ConfigError(unknown_name("implementation", name, CONTESTANTS))
     if not implementations:
         raise ConfigError(
-            f"no implementation was named: expected at least one of {', '.join(MEASURED)}"
+            f"no implementation was named: expected at least one of {', '.join(CONTESTANTS)}"
         )
     found = _wanted(cases(network_named(network), batch), kinds)
     cores = len(physical_cores(read_topology(), allowed_cpus()))
     crew = cores if threads is None else threads
-    sets = {name: operations(name, winograd) for name in implementations}
+    sets = {name: Operations(name, winograd) for name in implementations}
     for each in sets.values():
         each.use_threads(crew)
     bounds = _Bounds()

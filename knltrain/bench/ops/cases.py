@@ -28,7 +28,7 @@ class Case:
         return self.operation.is_product and not self._depthwise
 
     def has_form(self, implementation: str) -> bool:
-        """Whether an implementation has the operation, if it has not all."""
+        """Whether an implementation, which may have convolutions alone, has the operation."""
         return implementation in IMPLEMENTATIONS or self.operation.kind == ConvolutionShape.kind
 
     @property

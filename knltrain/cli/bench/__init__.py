@@ -16,6 +16,7 @@ _NAMES = (
     "nodes",
     "scaling",
     "cost-model",
+    "predict",
     "one-sided",
     "ddp",
     "elastic",

@@ -33,6 +33,16 @@ def listed(names: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
+def decimals(option: str, text: str) -> list[float]:
+    """The numbers in a comma-separated text; BadParameter for others."""
+    try:
+        return [float(each) for each in listed(text)]
+    except ValueError:
+        raise click.BadParameter(
+            f"'{text}': expected numbers with commas between them, as 2.5,5", param_hint=option
+        ) from None
+
+
 def numbers(option: str, text: str) -> list[int]:
     """The whole numbers in a comma-separated text; BadParameter for others."""
     try:

@@ -28,7 +28,12 @@ from typing import Any, final
 from knltrain.communication.control_message import MessageError, checked
 from knltrain.communication.rendezvous.connecting import link_to_first
 from knltrain.communication.rendezvous.door import SILENCE_SECONDS, Door
-from knltrain.communication.rendezvous.heartbeat import Figures, Heartbeat, figures_in
+from knltrain.communication.rendezvous.heartbeat import (
+    Figures,
+    Heartbeat,
+    carrying,
+    figures_in,
+)
 from knltrain.communication.rendezvous.peer_connection import (
     PeerConnection,
     close_in_forked_processes,
@@ -91,7 +96,7 @@ class FailureDetector(ABC):
 
         def beat() -> None:
             for rank, link in self._links_by_rank().items():
-                carried = {} if figures is None else {"figures": list(figures.for_rank(rank))}
+                carried = {} if figures is None else carrying(figures.for_rank(rank))
                 link.tell_in_passing({"beat": identity, **carried})
 
         def silent(rank: int) -> None:

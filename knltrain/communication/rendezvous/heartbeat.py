@@ -6,6 +6,7 @@ and then, by a thread that its work does not hold up.
 
 from __future__ import annotations
 
+import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,6 +35,12 @@ class Figures(ABC):
     @abstractmethod
     def from_rank(self, rank: int, figures: Sequence[float]) -> None:
         """Take the newest numbers of a rank, if it has sent any."""
+
+
+def carrying(figures: Sequence[float]) -> dict[str, list[float]]:
+    """Return the numbers as a part of a heartbeat; nothing if one of them is not finite."""
+    found = list(map(float, figures))[:MOST_FIGURES]
+    return {"figures": found} if all(map(math.isfinite, found)) else {}
 
 
 def figures_in(beat: Mapping[str, Any]) -> list[float]:

@@ -29,13 +29,13 @@ import numpy as np
 import numpy.typing as npt
 
 LINE_WORDS = 16
-"""Each word that one process writes and others read has 128 bytes to itself."""
+"""A line has 128 bytes, in which one process alone writes."""
 
 _WORD_BYTES = 8
 _ROUND, _STEP, _STOPS = 0, 1, 2
 _ANSWERED = 1
 _FIRST_LOSS_WORD: Final = 4
-_BUFFERS, _BUFFER_WORDS = 2, 3
+_BUFFERS, _BUFFER_WORDS, _IN_WRITING = 2, 3, -1
 _SETTLE_SECONDS = 1e-3
 
 
@@ -53,22 +53,21 @@ class RequestBoard:
 
     ``lines`` are its words (1 + P,) int64: first that of the round, which is odd while it is held,
     then the step that each worker has begun. Beside each of these is the number of rounds that the
-    worker has answered. ``words`` (1 + P, LINE_WORDS) has the whole lines, with the losses, see
-    `LossBoard`.
+    worker has answered. ``losses`` has the rest of the lines.
     """
 
     def __init__(self, fd: int, workers: int) -> None:
         self.fd = fd
         memory = mmap.mmap(fd, (1 + workers) * LINE_WORDS * _WORD_BYTES)
         self._words: npt.NDArray[np.int64] = np.frombuffer(memory, np.int64)
-        self.words = self._words.reshape(-1, LINE_WORDS)
+        self.losses = LossBoard(self._words.reshape(-1, LINE_WORDS))
         self.lines = self._words[::LINE_WORDS]
         self._answers = self._words[LINE_WORDS + _ANSWERED :: LINE_WORDS]
 
     @classmethod
     def create(cls, workers: int) -> RequestBoard:
         """Make a board for ``workers``, which are to inherit ``fd``."""
-        fd = os.memfd_create("knltrain-requests", os.MFD_CLOEXEC)
+        fd = os.memfd_create("knltrain-board", os.MFD_CLOEXEC)
         os.ftruncate(fd, (1 + workers) * LINE_WORDS * _WORD_BYTES)
         return cls(fd, workers)
 
@@ -112,7 +111,6 @@ class RequestBoard:
             os.close(self.fd)
         self.fd = -1
         self._words = self.lines = self._answers = np.zeros(0, np.int64)
-        self.words = self._words.reshape(0, LINE_WORDS)
 
 
 class LossSum(NamedTuple):
@@ -128,16 +126,16 @@ class LossSum(NamedTuple):
 
 @final
 class LossBoard:
-    """The lines of a process's workers, and one of what it has heard of other processes.
+    """The losses of a process's workers, and of all workers when other processes told of theirs.
 
     Nobody waits for a loss. A worker writes its sums since its start after each gradient, into one
     of two buffers by the parity of its step (double buffering, as in CaffeGPI: Kuehn, Keuper,
-    Pfreundt, arXiv 1706.00095). Where all workers meet within each step, nobody writes into a
-    buffer that another one still reads: whoever has done step t finds all others' sums of step t.
-    Elsewhere it finds their newest ones. On processors that reorder stores a buffer may rarely
-    have numbers of two steps.
+    Pfreundt, arXiv 1706.00095). Where an exchange of all workers follows each gradient, whoever has
+    done step t finds all others' sums of step t. Elsewhere it finds their newest ones. A buffer
+    whose step changes while it is read is read anew.
 
-    ``words`` (1 + P, LINE_WORDS) int64 are those of a `RequestBoard`, which has the memory.
+    ``words`` (1 + P, LINE_WORDS) int64 are those of a `RequestBoard`, which has the memory and
+    keeps it as long as this is used.
     """
 
     def __init__(self, words: npt.NDArray[np.int64]) -> None:
@@ -152,33 +150,48 @@ class LossBoard:
         """Make a board for one worker in memory of its own."""
         return cls(np.zeros((2, LINE_WORDS), np.int64))
 
-    def publish(self, slot: int, steps: int, own: LossSum) -> None:
+    def publish(self, slot: int, steps: int, sums: LossSum) -> None:
         """Publish what worker ``slot`` of this process has learned from in ``steps`` steps."""
-        self._write(1 + slot, steps, own)
+        self._write(1 + slot, steps, sums)
 
-    def publish_others(self, others: LossSum) -> None:
-        """Publish the sum over the workers of all other processes; one thread alone may do so."""
+    def publish_all(self, others: LossSum) -> None:
+        """Publish the sum over the workers of all processes, when the other ones tell of theirs.
+
+        One thread alone may do so.
+        """
         self._news += 1
-        self._write(0, self._news, others)
+        self._write(0, self._news, self.here().plus(others))
 
-    def own(self, steps: int | None = None) -> LossSum:
+    def here(self, steps: int | None = None) -> LossSum:
         """Return the sum over this process's workers: of ``steps`` steps, or the newest of each."""
-        newest = self._steps[1:].argmax(axis=1)
-        if steps is not None:
-            buffer = steps % _BUFFERS
-            newest = np.where(self._steps[1:, buffer] == steps, buffer, newest)
-        images, losses = self._sums[1:][np.arange(len(newest)), newest].sum(axis=0).tolist()
-        return LossSum(images, losses)
+        found = LossSum()
+        for line in range(1, len(self._steps)):
+            found = found.plus(self._read(line, steps))
+        return found
 
     def total(self, steps: int | None = None) -> LossSum:
-        """Return the sum over all workers of the run, as far as it is known here."""
-        images, losses = self._sums[0, int(self._steps[0].argmax())].tolist()
-        return self.own(steps).plus(LossSum(images, losses))
+        """Return the sum over all workers of the run, as far as it is known here.
+
+        With other processes it is that of the time at which the last one told of its workers, so
+        that all count alike.
+        """
+        return self._read(0) if self._steps[0].any() else self.here(steps)
 
     def _write(self, line: int, step: int, found: LossSum) -> None:
         buffer = step % _BUFFERS
+        self._steps[line, buffer] = _IN_WRITING
         self._sums[line, buffer] = found
         self._steps[line, buffer] = step
+
+    def _read(self, line: int, wanted: int | None = None) -> LossSum:
+        """Return the sums of the wanted step, if they are there, or else of the newest."""
+        while True:
+            steps = self._steps[line].tolist()
+            step = wanted if wanted in steps else max(steps)
+            buffer = steps.index(step)
+            images, losses = self._sums[line, buffer].tolist()
+            if self._steps[line, buffer] == step:
+                return LossSum(images, losses)
 
 
 @final

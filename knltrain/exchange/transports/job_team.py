@@ -1,4 +1,4 @@
-"""The team of workers that send each other one-sidedly: one MPI job, or one worker alone."""
+"""The team of workers that write into each other's memory: one MPI job, or one worker alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ALONE_SECONDS = 60.0
 
 @final
 class JobTeam(Team):
-    """A worker with an address ``space``, by which it reaches all others.
+    """A worker with an address ``space``, by which it writes to all others.
 
     ``inside`` is the worker in its node's segment, by which it notices an abort of the run.
     ``meetings`` has the collective calls of the job; None for a worker alone. ``at_peace`` tells

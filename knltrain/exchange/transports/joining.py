@@ -125,7 +125,7 @@ def join_one_job(
     join_job: JoinJob,
     timeout_seconds: float,
 ) -> Team:
-    """Become worker ``rank`` of ``workers`` on all nodes, which send each other by one MPI job.
+    """Become worker ``rank`` of ``workers`` on all nodes, which write to each other by one MPI job.
 
     All of them become ranks of MPI by ``join_job``. Raises what `join_for_one_sided` does.
     """

@@ -92,7 +92,7 @@ class TeamFactory(ABC):
 
     @abstractmethod
     def in_one_job(self) -> Team:
-        """Make a team whose workers are one MPI job, and send each other one-sidedly."""
+        """Make a team whose workers, one MPI job, write into each other's memory."""
 
 
 def check_start_values(values: FloatArray | None, size: int) -> FloatArray:

@@ -90,10 +90,19 @@ def test_workers_share_as_many_devices_as_they_are_given_by_turns(config, two_gp
     shared = config(workers=4, backend__name="torch", backend__device="cuda", placement__gpus=2)
     assert [told(shared, rank)[1] for rank in range(4)] == ["cuda:0", "cuda:1"] * 2
     check_devices(shared)
-    with pytest.raises(ConfigError, match="'cuda' with 3 workers on this computer: there are 2"):
+    with pytest.raises(ConfigError, match=r"placement\.gpus = 3, backend\.device = 'cuda'"):
         check_devices(
             config(workers=4, backend__name="torch", backend__device="cuda", placement__gpus=3)
         )
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:1"])
+def test_turns_that_no_worker_takes_are_told(config, two_gpus, device):
+    chosen = {"backend__name": "torch", "backend__device": device, "placement__gpus": 2}
+    (note,) = check_devices(config(workers=2, **chosen))
+    assert note.startswith(
+        f"placement.gpus = 2: no worker takes a GPU by turns; their devices are {device}"
+    )
 
 
 def test_workers_with_a_device_are_counted_without_the_others(config, two_gpus):

@@ -108,3 +108,17 @@ def test_what_cannot_be_is_refused() -> None:
         collectives.shared_center(LINK, SIZE, 2, servers=0)
     with pytest.raises(ConfigError, match="2 children, 0 pieces: expected at least 1 of each"):
         collectives.pipelined_tree(LINK, SIZE, 2, pieces=0)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "children", "found"),
+    [(1, 2, 0), (2, 2, 1), (3, 2, 1), (4, 2, 2), (7, 1, 6), (13, 3, 2)],
+)
+def test_levels_of_a_tree_are_those_below_its_root(ranks: int, children: int, found: int) -> None:
+    assert collectives.k_ary_levels(ranks, children) == found
+
+
+@pytest.mark.parametrize(("ranks", "children"), [(0, 2), (3, 0)])
+def test_trees_without_ranks_or_children_are_refused(ranks: int, children: int) -> None:
+    with pytest.raises(ConfigError, match="expected at least 1"):
+        collectives.k_ary_levels(ranks, children)

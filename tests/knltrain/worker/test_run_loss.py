@@ -48,8 +48,12 @@ def test_means_are_over_the_images_since_the_last_look(board: LossBoard) -> None
     other.computed(0, 5.0, 10)
     assert window.mean() == (30 * 1.0 + 10 * 5.0) / 40
     assert window.mean() == (30 * 1.0 + 10 * 5.0) / 40, "nothing new"
-    board.publish_others(LossSum(100, 700))
+    board.publish_all(LossSum(100, 700))
     assert window.mean() == 7.0
+    own.computed(3, 99.0, 10)
+    assert window.mean() == 7.0, "as when others told of theirs"
+    board.publish_all(LossSum(110, 710))
+    assert window.mean() == (10 * 99.0 + 10 * 1.0) / 20
 
 
 def test_who_takes_no_images_knows_the_loss_of_the_others(board: LossBoard) -> None:

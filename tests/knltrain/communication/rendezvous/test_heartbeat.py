@@ -7,7 +7,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from knltrain.communication.rendezvous.heartbeat import MOST_FIGURES, Heartbeat, figures_in
+from knltrain.communication.rendezvous.heartbeat import (
+    MOST_FIGURES,
+    Heartbeat,
+    carrying,
+    figures_in,
+)
 
 
 class Heart:
@@ -112,3 +117,9 @@ def test_a_heartbeat_with_other_than_a_few_numbers_carries_none(figures: object)
 
 def test_a_heartbeat_carries_numbers() -> None:
     assert figures_in({"beat": 1, "figures": [3, 2.5]}) == [3.0, 2.5]
+
+
+@pytest.mark.parametrize("figures", [[1.0, float("nan")], [float("inf")]])
+def test_numbers_that_are_not_finite_are_not_sent(figures: list[float]) -> None:
+    assert carrying(figures) == {}
+    assert carrying([2, 0.5]) == {"figures": [2.0, 0.5]}

@@ -1,0 +1,252 @@
+"""`knltrain bench predict`: steps of methods over some links, from exchanges over other ones.
+
+What a method adds to a step is measured over the links that the model is fitted to, with one image
+of each worker, so that next to nothing is computed. What is computed is measured by workers that
+never exchange. Both together predict the steps of whole trainings, which are measured beside.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any, final
+
+from affinity import read_topology
+from knltrain.bench.exchange.cores import cores_of
+from knltrain.bench.methods.entrants import entrants
+from knltrain.bench.nodes.hosts import hosts
+from knltrain.bench.nodes.link import link_gbytes_per_second
+from knltrain.bench.predict.steps import (
+    COMPUTING,
+    Ground,
+    configuration,
+    overlaps,
+    seconds_of_step,
+)
+from knltrain.bench.step.bounds import bounds_of
+from knltrain.bench.step.peer_process import PeerError
+from knltrain.config import RunConfig
+from knltrain.cost_model.line import Link
+from knltrain.cost_model.method_step import exchange_of, step_seconds
+from knltrain.errors import ConfigError
+from knltrain.launch.signals import signals_raise
+from knltrain.launch.temporary_folder import temporary_folder
+
+WITHIN = 0.1
+"""The error that counts as met, where the rounds of a training differ by less."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Trainings:
+    """What is trained: `batch` images of each of the `workers` on `nodes`, and so many `steps`."""
+
+    network: str
+    nodes: int
+    workers: int
+    batch: int
+    steps: int
+
+    def run(self, method: str, *, light: bool = False) -> RunConfig:
+        """The run of a method; a `light` one takes one image of each worker."""
+        images = 1 if light else self.batch
+        return configuration(self.network, method, self.nodes, self.workers, images, self.steps)
+
+
+def run_predict_benchmark(
+    network: str,
+    methods: Sequence[str],
+    *,
+    nodes: int,
+    workers: int,
+    gbits: Sequence[float],
+    fitted_gbits: Sequence[float],
+    batch: int,
+    steps: int,
+    rounds: int,
+    tell: Callable[[str], None] = lambda _line: None,
+) -> dict[str, Any]:
+    """Predict and measure steps of `methods` on `nodes` emulated hosts with a worker each.
+
+    With one node its `workers` exchange over shared memory, and there are no links. A row has, for
+    a method and a link, the seconds of a step that were `measured` (median of the rounds), those
+    that are `predicted`, and those of the `naive` model, by which nothing is hidden. `is_met` tells
+    whether the error is at most 10 %, or at most what the rounds differ by. `failures` are methods
+    that cannot train so, with the reasons.
+
+    Raises ConfigError for impossible settings, NoHosts where there can be none, and RunAborted when
+    a signal asks for the end; nothing is left behind then.
+    """
+    workers = nodes if nodes > 1 else workers
+    links, fitted = _links(nodes, gbits, fitted_gbits)
+    groups = cores_of(workers)
+    task = Trainings(network, nodes, workers, batch, steps)
+    failures, runs = _planned(task, methods)
+    cpus = sorted(cpu for group in groups for cpu in group)
+    with signals_raise(), temporary_folder() as kept:
+        before = bounds_of(cpus)
+
+        def measured(over: Sequence[float | None], light: bool) -> dict[float | None, _Found]:
+            return {
+                link: _over(link, task, groups, runs, failures, rounds, kept.path, light, tell)
+                for link in over
+            }
+
+        exchanges = _fitted(measured(fitted, light=True), runs)
+        found = measured(links, light=False)
+        after = bounds_of(cpus)
+    rows = [
+        _row(name, link, found[link], exchanges[name], overlaps(runs[name]))
+        for name, link in product(runs, links)
+        if name != COMPUTING and name not in failures
+    ]
+    errors = [abs(row["error"]) for row in rows]
+    return {
+        "machine": {"model": read_topology().model, "before": before, "after": after},
+        "network": network,
+        "nodes": nodes,
+        "workers": workers,
+        "batch_per_worker": batch,
+        "steps": steps,
+        "rounds": rounds,
+        "fitted_gbits": [each for each in fitted if each is not None],
+        "rows": rows,
+        "failures": failures,
+        "met": sum(row["is_met"] for row in rows),
+        "median_error": statistics.median(errors) if errors else None,
+        "median_naive_error": statistics.median(abs(row["naive_error"]) for row in rows)
+        if rows
+        else None,
+    }
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Seconds of a step by method, a value for each round, over a link of so many GB/s."""
+
+    gbytes_per_second: float | None
+    seconds: Mapping[str, list[float]]
+
+
+def _links(
+    nodes: int, gbits: Sequence[float], fitted: Sequence[float]
+) -> tuple[list[float | None], list[float | None]]:
+    if nodes == 1:
+        return [None], [None]
+    for option, values in (("--link-gbits", gbits), ("--fit-link-gbits", fitted)):
+        if not values or not all(0 < each < math.inf for each in values):
+            raise ConfigError(f"{option}: expected numbers above 0, as 2.5,5")
+    if len(set(fitted)) < 2:
+        raise ConfigError(
+            "--fit-link-gbits: expected two speeds, whose difference tells of the link"
+        )
+    if both := set(fitted) & set(gbits):
+        raise ConfigError(
+            f"{min(both):g} Gbit/s in --link-gbits and in --fit-link-gbits: what the model is "
+            "fitted to is not predicted; expected other speeds"
+        )
+    return list(gbits), list(fitted)
+
+
+def _planned(
+    task: Trainings, methods: Sequence[str]
+) -> tuple[dict[str, str], dict[str, RunConfig]]:
+    """The methods that cannot train so, with reasons, and the runs of the others."""
+    failures, runs = dict[str, str](), {COMPUTING: task.run(COMPUTING)}
+    for each in entrants(methods, task.workers)[1:]:
+        try:
+            runs[each.method] = task.run(each.method)
+        except ConfigError as error:
+            failures[each.method] = str(error)
+    if len(runs) == 1:
+        raise ConfigError(next(iter(failures.values()), "--methods: expected some that exchange"))
+    return failures, runs
+
+
+def _over(
+    link: float | None,
+    task: Trainings,
+    groups: Sequence[Sequence[int]],
+    runs: Mapping[str, RunConfig],
+    failures: dict[str, str],
+    rounds: int,
+    folder: Path,
+    light: bool,
+    tell: Callable[[str], None],
+) -> _Found:
+    """Measure all methods in alternating rounds; one that fails is not tried again."""
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    with _ground(link, groups) as ground:
+        speed = None if ground.hosts is None else link_gbytes_per_second(ground.hosts)
+        where = "" if link is None else f" at {link:g} Gbit/s"
+        for number, name in product(range(1, rounds + 1), runs):
+            if name in failures:
+                continue
+            try:
+                found = seconds_of_step(task.run(name, light=light), ground, folder)
+            except PeerError as error:
+                failures[name] = str(error)
+                tell(f"{name}{where}: failed: {error}")
+                continue
+            seconds[name].append(found)
+            kind = "exchange alone" if light else "training"
+            tell(f"{kind}{where}, round {number} of {rounds}, {name}: {1e3 * found:.2f} ms a step")
+    return _Found(speed, seconds)
+
+
+@contextmanager
+def _ground(link: float | None, groups: Sequence[Sequence[int]]) -> Iterator[Ground]:
+    if link is None:
+        yield Ground(None, groups)
+        return
+    with hosts(len(groups), link) as made:
+        yield Ground(made, groups)
+
+
+def _fitted(light: Mapping[float | None, _Found], runs: Mapping[str, RunConfig]) -> dict[str, Link]:
+    """The exchange of each method, by its light trainings without those that never exchange."""
+    exchanges = {}
+    for name in runs:
+        extra = {
+            found.gbytes_per_second or 1.0: statistics.median(found.seconds[name])
+            - statistics.median(found.seconds[COMPUTING])
+            for found in light.values()
+            if found.seconds[name]
+        }
+        if extra:
+            exchanges[name] = exchange_of(extra)
+    return exchanges
+
+
+def _row(
+    name: str, link: float | None, found: _Found, exchange: Link, does_overlap: bool
+) -> dict[str, Any]:
+    rounds, speed = found.seconds[name], found.gbytes_per_second
+    computing, measured = (statistics.median(found.seconds[each]) for each in (COMPUTING, name))
+    predicted, naive = (
+        step_seconds(computing, exchange, speed, overlaps=each) for each in (does_overlap, False)
+    )
+    error, spread = predicted / measured - 1, (max(rounds) - min(rounds)) / measured
+    return {
+        "method": name,
+        "link_gbits": link,
+        "link_gbytes_per_second": speed,
+        "overlaps": does_overlap,
+        "computing_seconds": computing,
+        "exchange_seconds": exchange.alpha,
+        "exchange_gbytes": exchange.beta,
+        "measured_seconds": measured,
+        "of_rounds": rounds,
+        "predicted_seconds": predicted,
+        "naive_seconds": naive,
+        "error": error,
+        "naive_error": naive / measured - 1,
+        "spread": spread,
+        "is_met": abs(error) <= max(WITHIN, spread),
+    }

@@ -1,0 +1,59 @@
+"""The report of `knltrain bench predict` as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from affinity.cli.layout import columns
+
+_HEAD = (
+    "", "Gbit/s", "computing, ms", "exchange, ms", "on the link, MB", "hidden", "predicted, ms",
+    "measured, ms", "error, %", "rounds, %", "nothing hidden, %",
+)  # fmt: skip
+
+
+def format_table(report: Mapping[str, Any]) -> str:
+    """Return a line for each method and link."""
+    machine = report["machine"]
+    where = (
+        f"{report['workers']} workers of one node"
+        if report["nodes"] == 1
+        else f"{report['nodes']} hosts with a worker each (network namespaces of one machine), the "
+        f"model fitted to links of {', '.join(f'{each:g}' for each in report['fitted_gbits'])} "
+        "Gbit/s"
+    )
+    lines = [
+        f"{report['network']}, batch {report['batch_per_worker']} per worker, {where}; medians of "
+        f"{report['rounds']} alternating rounds of {report['steps']} steps",
+        f"{machine['model']}: sgemm {machine['before']['sgemm_gflops']:.0f} GFLOP/s, copy "
+        f"{machine['before']['copy_gbytes_per_second']:.1f} GB/s",
+        "",
+        *columns([_HEAD, *map(_cells, report["rows"])], right=range(1, len(_HEAD))),
+        "",
+    ]
+    if report["rows"]:
+        lines.append(
+            f"{report['met']} of {len(report['rows'])} within 10 % or the spread of the rounds; "
+            f"median error {report['median_error']:.1%}, with nothing hidden "
+            f"{report['median_naive_error']:.1%}"
+        )
+    lines += [f"{name} failed: {reason}" for name, reason in report["failures"].items()]
+    return "\n".join(lines)
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    link = row["link_gbits"]
+    return (
+        row["method"],
+        "" if link is None else f"{link:g}",
+        f"{1e3 * row['computing_seconds']:.2f}",
+        f"{1e3 * row['exchange_seconds']:.2f}",
+        "" if link is None else f"{1e3 * row['exchange_gbytes']:.2f}",
+        "yes" if row["overlaps"] else "no",
+        f"{1e3 * row['predicted_seconds']:.2f}",
+        f"{1e3 * row['measured_seconds']:.2f}",
+        f"{100 * row['error']:+.1f}",
+        f"{100 * row['spread']:.1f}",
+        f"{100 * row['naive_error']:+.1f}",
+    )

@@ -1,0 +1,65 @@
+"""Steps predicted and measured: by real trainings of a node, and of hosts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from knltrain.bench.predict.benchmark import run_predict_benchmark
+from knltrain.bench.predict.table import format_table
+from knltrain.errors import ConfigError
+
+from ...hosts import hosts_or_skip
+
+SHORT: dict[str, Any] = {"batch": 8, "steps": 16, "rounds": 1}
+LINKS: dict[str, Any] = {"gbits": [10.0], "fitted_gbits": [2.5, 5.0]}
+
+
+def _refused(expected: str, **more: Any) -> None:
+    options = {"methods": ["sync_sgd"], "nodes": 2, "workers": 2, **SHORT, **LINKS, **more}
+    with pytest.raises(ConfigError, match=expected):
+        run_predict_benchmark("lenet", **options)
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_settings_that_predict_nothing_are_refused_before_anything_is_measured() -> None:
+    _refused("--fit-link-gbits: expected two speeds", fitted_gbits=[5.0, 5.0])
+    _refused("--link-gbits: expected numbers above 0", gbits=[0.0])
+    _refused("--link-gbits: expected numbers above 0", gbits=[float("nan")])
+    _refused("5 Gbit/s in --link-gbits and in --fit-link-gbits", gbits=[1.0, 5.0])
+    _refused("expected workers = 1", methods=["asgd"])
+    _refused("did you mean 'sync_sgd'", methods=["sync_sgt"])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("two_cores")
+def test_workers_of_a_node_are_predicted_without_a_link() -> None:
+    told: list[str] = []
+    report = run_predict_benchmark(
+        "lenet", ["sync_easgd3"], nodes=1, workers=2, **SHORT, **LINKS, tell=told.append
+    )
+    assert json.loads(json.dumps(report)) == report
+    (row,) = report["rows"]
+    assert (row["method"], row["link_gbits"], row["overlaps"]) == ("sync_easgd3", None, True)
+    assert row["predicted_seconds"] == pytest.approx(
+        row["computing_seconds"] + row["exchange_seconds"]
+    )
+    assert row["error"] == pytest.approx(row["predicted_seconds"] / row["measured_seconds"] - 1)
+    assert len(told) == 4
+    assert "sync_easgd3" in format_table(report)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("two_cores")
+def test_methods_on_hosts_are_predicted_for_links_that_the_model_has_not_seen() -> None:
+    with hosts_or_skip(2):
+        """Where there can be none this test is skipped."""
+    methods = ["sync_sgd", "asgd"]
+    report = run_predict_benchmark("lenet", methods, nodes=2, workers=2, **SHORT, **LINKS)
+    (row,) = report["rows"]
+    assert (row["method"], row["link_gbits"]) == ("sync_sgd", 10.0)
+    assert 0.3 < row["link_gbytes_per_second"] < 1.3
+    assert list(report["failures"]) == ["asgd"]
+    assert "asgd failed: " in format_table(report)
