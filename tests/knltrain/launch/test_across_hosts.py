@@ -203,7 +203,7 @@ def test_workers_of_two_hosts_train_one_model(
 def test_each_host_hears_of_the_losses_of_the_other(made: Hosts, folder: Path, method: str) -> None:
     """Whoever compares what it has heard with its own loss finds another one."""
     chosen = by("gloo", method, "timeout_seconds=4")  # so that heartbeats come twice a second
-    longer = ("--set", "train.epochs=15", "--set", "data.train_images=960")
+    longer = ("--set", "train.epochs=5", "--set", "data.train_images=960")
     done(made, folder, *words(*chosen, *ONE_EACH, *longer))
     for rank in range(2):
         found = read_metrics(folder / f"runs/run/metrics-{rank}.jsonl")
