@@ -39,7 +39,7 @@ class Link:
         return len(sizes) * self.alpha + sum(sizes) * self.beta
 
 
-def fit(seconds: Mapping[int, float] | Mapping[float, float]) -> Link | None:
+def fit(seconds: Mapping[int, float]) -> Link | None:
     """Return the line through times by bytes with the least squares of relative errors.
 
     Neither α nor β is negative. None for fewer than two sizes.

@@ -31,8 +31,7 @@ from knltrain.bench.predict.steps import (
 from knltrain.bench.step.bounds import bounds_of
 from knltrain.bench.step.peer_process import PeerError
 from knltrain.config import RunConfig
-from knltrain.cost_model.line import Link
-from knltrain.cost_model.method_step import exchange_of, step_seconds
+from knltrain.cost_model.method_step import MeasuredExchange, step_seconds
 from knltrain.errors import ConfigError
 from knltrain.launch.signals import signals_raise
 from knltrain.launch.temporary_folder import temporary_folder
@@ -209,7 +208,9 @@ def _ground(link: float | None, groups: Sequence[Sequence[int]]) -> Iterator[Gro
         yield Ground(made, groups)
 
 
-def _fitted(light: Mapping[float | None, _Found], runs: Mapping[str, RunConfig]) -> dict[str, Link]:
+def _fitted(
+    light: Mapping[float | None, _Found], runs: Mapping[str, RunConfig]
+) -> dict[str, MeasuredExchange]:
     """The exchange of each method, by its light trainings without those that never exchange."""
     exchanges = {}
     for name in runs:
@@ -220,12 +221,12 @@ def _fitted(light: Mapping[float | None, _Found], runs: Mapping[str, RunConfig])
             if found.seconds[name]
         }
         if extra:
-            exchanges[name] = exchange_of(extra)
+            exchanges[name] = MeasuredExchange(extra)
     return exchanges
 
 
 def _row(
-    name: str, link: float | None, found: _Found, exchange: Link, does_overlap: bool
+    name: str, link: float | None, found: _Found, exchange: MeasuredExchange, does_overlap: bool
 ) -> dict[str, Any]:
     rounds, speed = found.seconds[name], found.gbytes_per_second
     computing, measured = (statistics.median(found.seconds[each]) for each in (COMPUTING, name))
@@ -239,8 +240,8 @@ def _row(
         "link_gbytes_per_second": speed,
         "overlaps": does_overlap,
         "computing_seconds": computing,
-        "exchange_seconds": exchange.alpha,
-        "exchange_gbytes": exchange.beta,
+        "exchange_seconds": naive - computing,
+        "least_exchange_seconds": exchange.least_seconds,
         "measured_seconds": measured,
         "of_rounds": rounds,
         "predicted_seconds": predicted,

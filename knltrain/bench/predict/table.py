@@ -8,7 +8,7 @@ from typing import Any
 from affinity.cli.layout import columns
 
 _HEAD = (
-    "", "Gbit/s", "computing, ms", "exchange, ms", "on the link, MB", "hidden", "predicted, ms",
+    "", "Gbit/s", "computing, ms", "exchange, ms", "least, ms", "hidden", "predicted, ms",
     "measured, ms", "error, %", "rounds, %", "nothing hidden, %",
 )  # fmt: skip
 
@@ -49,7 +49,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         "" if link is None else f"{link:g}",
         f"{1e3 * row['computing_seconds']:.2f}",
         f"{1e3 * row['exchange_seconds']:.2f}",
-        "" if link is None else f"{1e3 * row['exchange_gbytes']:.2f}",
+        f"{1e3 * row['least_exchange_seconds']:.2f}",
         "yes" if row["overlaps"] else "no",
         f"{1e3 * row['predicted_seconds']:.2f}",
         f"{1e3 * row['measured_seconds']:.2f}",

@@ -31,7 +31,7 @@ from knltrain.cli.saying import say
 )
 @click.option(
     "--fit-link-gbits",
-    default="2.5,5",
+    default="0.5,2,40",
     show_default=True,
     help="Links that the model is fitted to, by exchanges with next to no computing.",
 )

@@ -10,7 +10,7 @@ ROW: dict[str, Any] = {
     "overlaps": False,
     "computing_seconds": 0.008,
     "exchange_seconds": 0.003,
-    "exchange_gbytes": 0.0017,
+    "least_exchange_seconds": 0.0017,
     "predicted_seconds": 0.0125,
     "measured_seconds": 0.012,
     "error": 0.0417,
