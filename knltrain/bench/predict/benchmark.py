@@ -24,15 +24,17 @@ from knltrain.bench.nodes.link import link_gbytes_per_second
 from knltrain.bench.predict.steps import (
     COMPUTING,
     Ground,
+    Steps,
     configuration,
-    overlaps,
-    seconds_of_step,
+    method_of,
+    steps_of,
 )
 from knltrain.bench.step.bounds import bounds_of
 from knltrain.bench.step.peer_process import PeerError
 from knltrain.config import RunConfig
 from knltrain.cost_model.method_step import MeasuredExchange, step_seconds
 from knltrain.errors import ConfigError
+from knltrain.exchange.strategies.method import Method
 from knltrain.launch.signals import signals_raise
 from knltrain.launch.temporary_folder import temporary_folder
 
@@ -74,9 +76,9 @@ def run_predict_benchmark(
 
     With one node its `workers` exchange over shared memory, and there are no links. A row has, for
     a method and a link, the seconds of a step that were `measured` (median of the rounds), those
-    that are `predicted`, and those of the `naive` model, by which nothing is hidden. `is_met` tells
-    whether the error is at most 10 %, or at most what the rounds differ by. `failures` are methods
-    that cannot train so, with the reasons.
+    that are `predicted`, and those of the `naive` model: nothing is hidden, and nobody waits.
+    `is_met` tells whether the error is at most 10 %, or at most what the rounds differ by.
+    `failures` are methods that cannot train so, with the reasons.
 
     Raises ConfigError for impossible settings, NoHosts where there can be none, and RunAborted when
     a signal asks for the end; nothing is left behind then.
@@ -100,7 +102,7 @@ def run_predict_benchmark(
         found = measured(links, light=False)
         after = bounds_of(cpus)
     rows = [
-        _row(name, link, found[link], exchanges[name], overlaps(runs[name]))
+        _row(link, found[link], exchanges[name], method_of(runs[name]))
         for name, link in product(runs, links)
         if name != COMPUTING and name not in failures
     ]
@@ -127,10 +129,20 @@ def run_predict_benchmark(
 @final
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Seconds of a step by method, a value for each round, over a link of so many GB/s."""
+    """Steps by method, of each round, over a link of so many GB/s."""
 
     gbytes_per_second: float | None
-    seconds: Mapping[str, list[float]]
+    steps: Mapping[str, list[Steps]]
+
+    def median(self, method: str) -> float:
+        """The median of the rounds' seconds of a step."""
+        return statistics.median(each.seconds for each in self.steps[method])
+
+    def waiting(self, method: Method) -> float:
+        """Seconds of a step in which a worker waits for the slowest, by what all compute alone."""
+        if method.comes_at_any_time or method.period is None:
+            return 0.0
+        return statistics.median(each.waiting(method.period) for each in self.steps[COMPUTING])
 
 
 def _links(
@@ -180,7 +192,7 @@ def _over(
     tell: Callable[[str], None],
 ) -> _Found:
     """Measure all methods in alternating rounds; one that fails is not tried again."""
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    steps: dict[str, list[Steps]] = {name: [] for name in runs}
     with _ground(link, groups) as ground:
         speed = None if ground.hosts is None else link_gbytes_per_second(ground.hosts)
         where = "" if link is None else f" at {link:g} Gbit/s"
@@ -188,15 +200,16 @@ def _over(
             if name in failures:
                 continue
             try:
-                found = seconds_of_step(task.run(name, light=light), ground, folder)
+                found = steps_of(task.run(name, light=light), ground, folder)
             except PeerError as error:
                 failures[name] = str(error)
                 tell(f"{name}{where}: failed: {error}")
                 continue
-            seconds[name].append(found)
+            steps[name].append(found)
             kind = "exchange alone" if light else "training"
-            tell(f"{kind}{where}, round {number} of {rounds}, {name}: {1e3 * found:.2f} ms a step")
-    return _Found(speed, seconds)
+            told = f"{1e3 * found.seconds:.2f} ms a step"
+            tell(f"{kind}{where}, round {number} of {rounds}, {name}: {told}")
+    return _Found(speed, steps)
 
 
 @contextmanager
@@ -215,10 +228,9 @@ def _fitted(
     exchanges = {}
     for name in runs:
         extra = {
-            found.gbytes_per_second or 1.0: statistics.median(found.seconds[name])
-            - statistics.median(found.seconds[COMPUTING])
+            found.gbytes_per_second or 1.0: found.median(name) - found.median(COMPUTING)
             for found in light.values()
-            if found.seconds[name]
+            if found.steps[name]
         }
         if extra:
             exchanges[name] = MeasuredExchange(extra)
@@ -226,13 +238,18 @@ def _fitted(
 
 
 def _row(
-    name: str, link: float | None, found: _Found, exchange: MeasuredExchange, does_overlap: bool
+    link: float | None, found: _Found, exchange: MeasuredExchange, method: Method
 ) -> dict[str, Any]:
-    rounds, speed = found.seconds[name], found.gbytes_per_second
-    computing, measured = (statistics.median(found.seconds[each]) for each in (COMPUTING, name))
-    predicted, naive = (
-        step_seconds(computing, exchange, speed, overlaps=each) for each in (does_overlap, False)
+    name, speed = method.name, found.gbytes_per_second
+    computing, measured, waiting = (
+        found.median(COMPUTING),
+        found.median(name),
+        found.waiting(method),
     )
+    does_overlap = method.strategy.overlaps(method)
+    predicted = waiting + step_seconds(computing, exchange, speed, overlaps=does_overlap)
+    naive = step_seconds(computing, exchange, speed, overlaps=False)
+    rounds = [each.seconds for each in found.steps[name]]
     error, spread = predicted / measured - 1, (max(rounds) - min(rounds)) / measured
     return {
         "method": name,
@@ -240,6 +257,7 @@ def _row(
         "link_gbytes_per_second": speed,
         "overlaps": does_overlap,
         "computing_seconds": computing,
+        "waiting_seconds": waiting,
         "exchange_seconds": naive - computing,
         "least_exchange_seconds": exchange.least_seconds,
         "measured_seconds": measured,

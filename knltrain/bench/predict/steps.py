@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import statistics
@@ -12,6 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
 
+import numpy as np
+import numpy.typing as npt
+
 from affinity import pinned_command
 from knltrain.assembly.names import plain_method
 from knltrain.assembly.whole_run import check_period
@@ -21,6 +25,7 @@ from knltrain.bench.nodes.hosts import Hosts
 from knltrain.bench.nodes.ours import carried_out, on_all, steps_per_second
 from knltrain.bench.step.peer_process import PeerError
 from knltrain.config import RunConfig, to_toml
+from knltrain.exchange.strategies.method import Method
 
 COMPUTING: Final = "none"
 """The method without exchanges."""
@@ -58,7 +63,11 @@ def configuration(
             "workers": workers // ground_nodes,
             "network": {"name": network, "classes": CLASSES},
             "data": {**data, "side_pixels": side},
-            "train": {"steps": steps + 1, "batch": workers * images},
+            "train": {
+                "steps": steps + 1,
+                "batch": workers * images,
+                "trace_steps": steps + 1 if method == COMPUTING else 0,
+            },
             "optimizer": dict(settings.optimizer),
             "learning_rate": {"base": settings.learning_rate},
             "exchange": {"method": method, **settings.exchange},
@@ -67,18 +76,37 @@ def configuration(
             "preemption": {"signals": []},
         }
     )
-    check_period(plain_method(config, workers), steps)
+    check_period(method_of(config), steps)
     return config
 
 
-def overlaps(config: RunConfig) -> bool:
-    """Whether a part of the method's exchange goes on beside computing."""
-    method = plain_method(config, config.total_workers)
-    return method.strategy.overlaps(method)
+def method_of(config: RunConfig) -> Method:
+    """The method of a run."""
+    return plain_method(config, config.total_workers)
 
 
-def seconds_of_step(config: RunConfig, ground: Ground, folder: Path) -> float:
-    """Train, and return the mean seconds of a step after the first one; PeerError if it fails."""
+@final
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The mean seconds of a step, and of traced steps what each worker has computed, (P, steps)."""
+
+    seconds: float
+    computing: npt.NDArray[np.float64]
+
+    def waiting(self, period: int) -> float:
+        """Seconds of a step in which the mean worker waits, if all meet every so many steps.
+
+        The slowest of each period is waited for; workers are as fast as they are alone.
+        """
+        whole = self.computing.shape[1] // period * period
+        if not whole:
+            return 0.0
+        of_periods = self.computing[:, :whole].reshape(len(self.computing), -1, period).sum(axis=2)
+        return float((of_periods.max(axis=0) - of_periods.mean(axis=0)).mean() / period)
+
+
+def steps_of(config: RunConfig, ground: Ground, folder: Path) -> Steps:
+    """Train, and time the steps after the first one; PeerError if it fails."""
     there = folder / "run"
     there.mkdir()
     try:
@@ -88,11 +116,22 @@ def seconds_of_step(config: RunConfig, ground: Ground, folder: Path) -> float:
         if status:
             raise PeerError(said.strip()[-500:] or f"it ended with {status}")
         rates = [steps_per_second(each) for each in (there / "runs/run").glob("metrics-*.jsonl")]
-        return statistics.mean(1 / rate for rate in rates)
+        traces = sorted((there / "runs/run").glob("trace-*.json"))
+        computing = [_computing(each.read_text(encoding="utf-8")) for each in traces]
+        return Steps(statistics.mean(1 / rate for rate in rates), np.array(computing or [[]]))
     except subprocess.TimeoutExpired as error:
         raise PeerError(f"more than {_LONGEST_SECONDS:g} s: take fewer --steps") from error
     finally:
         shutil.rmtree(there)
+
+
+def _computing(trace: str) -> list[float]:
+    """Seconds that a worker has computed in each step after the first, by its trace."""
+    found: dict[str, list[float]] = {name: [] for name in ("batch", "gradient", "update")}
+    for event in json.loads(trace)["traceEvents"]:
+        if event["ph"] == "X" and event["name"] in found:
+            found[event["name"]].append(1e-6 * event["dur"])
+    return [sum(parts) for parts in zip(*found.values(), strict=True)][1:]
 
 
 def _command(ground: Ground, folder: Path, words: Sequence[str]) -> list[str]:

@@ -8,8 +8,8 @@ from typing import Any
 from affinity.cli.layout import columns
 
 _HEAD = (
-    "", "Gbit/s", "computing, ms", "exchange, ms", "least, ms", "hidden", "predicted, ms",
-    "measured, ms", "error, %", "rounds, %", "nothing hidden, %",
+    "", "Gbit/s", "computing, ms", "waiting, ms", "exchange, ms", "least, ms", "hidden",
+    "predicted, ms", "measured, ms", "error, %", "rounds, %", "naive, %",
 )  # fmt: skip
 
 
@@ -35,7 +35,7 @@ def format_table(report: Mapping[str, Any]) -> str:
     if report["rows"]:
         lines.append(
             f"{report['met']} of {len(report['rows'])} within 10 % or the spread of the rounds; "
-            f"median error {report['median_error']:.1%}, with nothing hidden "
+            f"median error {report['median_error']:.1%}, of the naive model "
             f"{report['median_naive_error']:.1%}"
         )
     lines += [f"{name} failed: {reason}" for name, reason in report["failures"].items()]
@@ -48,6 +48,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         row["method"],
         "" if link is None else f"{link:g}",
         f"{1e3 * row['computing_seconds']:.2f}",
+        f"{1e3 * row['waiting_seconds']:.2f}",
         f"{1e3 * row['exchange_seconds']:.2f}",
         f"{1e3 * row['least_exchange_seconds']:.2f}",
         "yes" if row["overlaps"] else "no",

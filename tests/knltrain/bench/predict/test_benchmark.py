@@ -44,7 +44,7 @@ def test_workers_of_a_node_are_predicted_without_a_link() -> None:
     (row,) = report["rows"]
     assert (row["method"], row["link_gbits"], row["overlaps"]) == ("sync_easgd3", None, True)
     assert row["predicted_seconds"] == pytest.approx(
-        row["computing_seconds"] + row["exchange_seconds"]
+        row["computing_seconds"] + row["waiting_seconds"] + row["exchange_seconds"]
     )
     assert row["error"] == pytest.approx(row["predicted_seconds"] / row["measured_seconds"] - 1)
     assert len(told) == 4

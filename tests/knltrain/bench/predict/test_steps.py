@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from knltrain.bench.exchange.cores import cores_of
-from knltrain.bench.predict.steps import Ground, configuration, overlaps, seconds_of_step
+from knltrain.bench.predict.steps import Ground, Steps, configuration, steps_of
 from knltrain.bench.step.peer_process import PeerError
 from knltrain.errors import ConfigError
 
@@ -31,9 +32,25 @@ def test_methods_that_cannot_train_so_are_refused() -> None:
         configuration("lenet", "asgd", 2, 2, 8, 20)
 
 
-@pytest.mark.parametrize(("method", "expected"), [("sync_easgd3", True), ("sync_easgd", False)])
-def test_methods_tell_whether_they_overlap(method: str, expected: bool) -> None:
-    assert overlaps(configuration("lenet", method, 1, 2, 8, 20)) == expected
+def test_workers_wait_for_the_slowest_of_each_period() -> None:
+    """One is slow in each second step, the other one in the others."""
+    found = Steps(0.0, np.array([[1.0, 3.0, 1.0, 3.0, 9.0], [3.0, 1.0, 3.0, 1.0, 9.0]]))
+    assert found.waiting(1) == pytest.approx(4 / 5)
+    assert found.waiting(2) == 0.0
+    assert found.waiting(6) == 0.0
+    slow = Steps(0.0, np.array([[1.0] * 4, [2.0] * 4]))
+    assert (slow.waiting(1), slow.waiting(4)) == (0.5, 0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("two_cores")
+def test_what_workers_compute_alone_is_known_step_by_step(tmp_path: Path) -> None:
+    found = steps_of(
+        configuration("lenet", "none", 1, 2, 8, 12), Ground(None, cores_of(2)), tmp_path
+    )
+    assert found.computing.shape == (2, 12)
+    assert found.computing.min() > 0
+    assert found.computing.mean() < 2 * found.seconds
 
 
 @pytest.mark.slow
@@ -43,5 +60,5 @@ def test_a_training_that_fails_is_told_and_leaves_no_folder(tmp_path: Path) -> N
     whole = configuration("lenet", "sync_sgd", 1, 2, 8, 20)
     rate = whole.learning_rate.model_copy(update={"base": 1e30})
     with pytest.raises(PeerError, match="is not finite"):
-        seconds_of_step(whole.model_copy(update={"learning_rate": rate}), ground, tmp_path)
+        steps_of(whole.model_copy(update={"learning_rate": rate}), ground, tmp_path)
     assert not list(tmp_path.iterdir())
