@@ -70,8 +70,8 @@ def test_a_batch_is_waited_for(make_ring: MakeRing) -> None:
     ring = make_ring()
     feed = feed_of(ring)
     feed.begin(0)
-    threading.Timer(0.1, ring.put, (0, 0)).start()
     begun = time.monotonic()
+    threading.Timer(0.1, ring.put, (0, 0)).start()
     feed.take(0)
     assert time.monotonic() - begun >= 0.09
 
