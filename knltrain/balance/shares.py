@@ -51,8 +51,8 @@ def fitted_shares(
 
     All shares but one are multiples of ``granule`` images; what is left of the batch goes where it
     ends soonest. A worker that would hold up the others gets no images if it ``may_idle``, but
-    rank 0 always has some. Granules are dealt one by one to whoever would end
-    soonest with one more, which is optimal, as no worker becomes faster by more images.
+    rank 0 always has some. Granules are dealt one by one to whoever would end soonest with one
+    more, which is optimal, as no worker becomes faster by more images.
     """
     granule = min(granule, batch if may_idle else max(1, batch // len(costs)))
     shares = [0 if may_idle and rank else granule for rank in range(len(costs))]

@@ -79,10 +79,9 @@ class KnltrainTraining(Training):
         )
 
     def _command(self, ground: Ground, folder: Path) -> list[str]:
-        own = [sys.executable, "-m", "knltrain"]
         words = ["train", "run.toml", "--name", "run"]
         if self.by is None:
-            return pinned_command([*own, *words], ground.cpus, die_with_parent=os.getpid())
+            return on_node(ground.cpus, words)
         return on_all(ground.hosts, ground.groups, folder, words)
 
     def _configuration(self, ground: Ground) -> str:
@@ -138,6 +137,12 @@ def _hidden(result: Mapping[str, Any]) -> float | None:
     beside = result["background_seconds"]
     exposed = sum(result["cost_seconds"][name] for name in COMMUNICATION)
     return 1 - exposed / beside if beside else None
+
+
+def on_node(cpus: Sequence[int], words: Sequence[str]) -> list[str]:
+    """The command that runs knltrain with these words on cpus of this machine."""
+    own = [sys.executable, "-m", "knltrain", *words]
+    return pinned_command(own, cpus, die_with_parent=os.getpid())
 
 
 def on_all(

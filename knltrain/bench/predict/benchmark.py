@@ -80,8 +80,9 @@ def run_predict_benchmark(
     `is_met` tells whether the error is at most 10 %, or at most what the rounds differ by.
     `failures` are methods that cannot train so, with the reasons.
 
-    Raises ConfigError for impossible settings, NoHosts where there can be none, and RunAborted when
-    a signal asks for the end; nothing is left behind then.
+    Raises ConfigError for impossible settings, NoHosts where there can be none, PeerError when the
+    training without exchanges fails, and RunAborted when a signal asks for the end; nothing is left
+    behind then.
     """
     workers = nodes if nodes > 1 else workers
     links, fitted = _links(nodes, gbits, fitted_gbits)
@@ -202,6 +203,8 @@ def _over(
             try:
                 found = steps_of(task.run(name, light=light), ground, folder)
             except PeerError as error:
+                if name == COMPUTING:  # without which nothing is predicted
+                    raise
                 failures[name] = str(error)
                 tell(f"{name}{where}: failed: {error}")
                 continue

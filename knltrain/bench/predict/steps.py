@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import statistics
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +14,12 @@ from typing import Any, Final, final
 import numpy as np
 import numpy.typing as npt
 
-from affinity import pinned_command
 from knltrain.assembly.names import plain_method
 from knltrain.assembly.whole_run import check_period
 from knltrain.bench.methods.settings import FEW_STEPS_SETTINGS
 from knltrain.bench.nodes.configuration import CLASSES, network_of
 from knltrain.bench.nodes.hosts import Hosts
-from knltrain.bench.nodes.ours import carried_out, on_all, steps_per_second
+from knltrain.bench.nodes.ours import carried_out, on_all, on_node, steps_per_second
 from knltrain.bench.step.peer_process import PeerError
 from knltrain.config import RunConfig, to_toml
 from knltrain.exchange.strategies.method import Method
@@ -42,11 +39,6 @@ class Ground:
 
     hosts: Hosts | None
     groups: Sequence[Sequence[int]]
-
-    @property
-    def workers(self) -> int:
-        """Number of workers."""
-        return len(self.groups)
 
 
 def configuration(
@@ -137,6 +129,4 @@ def _computing(trace: str) -> list[float]:
 def _command(ground: Ground, folder: Path, words: Sequence[str]) -> list[str]:
     if ground.hosts is not None:
         return on_all(ground.hosts, ground.groups, folder, words)
-    cpus = sorted(cpu for group in ground.groups for cpu in group)
-    own = [sys.executable, "-m", "knltrain", *words]
-    return pinned_command(own, cpus, die_with_parent=os.getpid())
+    return on_node(sorted(cpu for group in ground.groups for cpu in group), words)

@@ -6,8 +6,6 @@ on every ground. The runs are compared as `knltrain report-scaling` compares tho
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,10 +13,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, final
 
-from affinity import allowed_cpus, physical_cores, pinned_command, read_topology
+from affinity import allowed_cpus, physical_cores, read_topology
 from knltrain.bench.exchange.cores import groups_of
 from knltrain.bench.nodes.hosts import hosts
-from knltrain.bench.nodes.ours import carried_out, on_all
+from knltrain.bench.nodes.ours import carried_out, on_all, on_node
 from knltrain.bench.step.bounds import bounds_of
 from knltrain.bench.step.peer_process import PeerError
 from knltrain.config import load_config
@@ -171,7 +169,6 @@ def _command(
     topology, allowed = read_topology(), allowed_cpus()
     groups = groups_of(topology, allowed, ground.nodes, ground.workers * cores)
     if ground.nodes == 1:
-        own = [sys.executable, "-m", "knltrain", *words]
-        return pinned_command(own, groups[0], die_with_parent=os.getpid())
+        return on_node(groups[0], words)
     made = stack.enter_context(hosts(ground.nodes, gbits))
     return on_all(made, groups, stack.enter_context(temporary_folder()).path, words)

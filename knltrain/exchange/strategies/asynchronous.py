@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import ClassVar, final
 
 from knltrain.clocks import ACCUMULATE, PULL_LOCAL, READ_CENTER, UNOBSERVED, Marks
 from knltrain.errors import ConfigError
@@ -20,9 +20,6 @@ from knltrain.exchange.strategies.visiting import VisitingStrategy
 from knltrain.exchange.transports.team import Team
 from knltrain.exchange.transports.transport import WHOLE, Order, VisitedCenter
 from knltrain.vectors import HOST, FloatArray, VectorSpace
-
-if TYPE_CHECKING:
-    pass
 
 
 class CenterStrategy(VisitingStrategy):
