@@ -7,9 +7,18 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, final
 
+import numpy as np
+
+from vectorized_ops.bfloat16 import STORED
 from vectorized_ops.errors import OperationError
 
 IMPLEMENTATIONS = ("reference", "numba", "onednn")
+
+PRECISIONS: dict[str, np.dtype[Any]] = {
+    "float32": np.dtype(np.float32),
+    "bfloat16": STORED,
+}
+"""How activations and their gradients are kept: bfloat16 as the upper half of a float32's bits."""
 
 
 class _Part:
@@ -33,7 +42,8 @@ class Operations:
     An attribute is None where the implementation lacks it: `pooled_convolution` without fused
     convolution and pooling, `local_response_normalisation`, `within_channel_normalisation` and
     `dropout` where no library has them, `chosen` without autotuning, `prepare` without compilation.
-    Modules are imported when a part of them is first asked for.
+    Modules are imported when a part of them is first asked for. `kept` is NumPy's type of
+    activations, see PRECISIONS.
     """
 
     use_threads = _Part("arrays", "use_threads")
@@ -46,7 +56,6 @@ class Operations:
     max_pooling = _Part("pooling", "MaxPooling")
     average_pooling = _Part("pooling", "AveragePooling")
     global_average_pooling = _Part("pooling", "GlobalAveragePooling")
-    dense = _Part("dense", "Dense")
     batch_normalisation = _Part("normalisation", "BatchNormalisation")
     local_response_normalisation = _Part("lrn", "LocalResponseNormalisation")
     layer_normalisation = _Part("layer_normalisation", "LayerNormalisation")
@@ -69,8 +78,9 @@ class Operations:
     chosen = _Part("compiling.autotuning", "chosen")
     prepare = _Part("compiling.recording", "prepare")
 
-    def __init__(self, name: str, winograd: bool = True) -> None:
-        self.name, self._winograd = name, winograd
+    def __init__(self, name: str, winograd: bool = True, precision: str = "float32") -> None:
+        self.name, self._winograd, self.precision = name, winograd, precision
+        self.kept = PRECISIONS[precision]
 
     @cached_property
     def convolution(self) -> Any:
@@ -78,12 +88,19 @@ class Operations:
         tuned = self.part("tuned_convolution", "TunedConvolution")
         if tuned is None:
             return self.part("convolution", "Convolution")
-        return tuned if self._winograd else partial(tuned, algorithms=("direct",))
+        options = {} if self._winograd else {"algorithms": ("direct",)}
+        return partial(tuned, kept=self.kept, **options)
+
+    @cached_property
+    def dense(self) -> Any:
+        """Makes dense layers."""
+        make = self.part("dense", "Dense")
+        return make if self.kept == np.float32 else partial(make, kept=self.kept)
 
     @cached_property
     def pooled_convolution(self) -> Any:
         """Makes convolutions with fused 2x2 max pooling."""
-        if self.name != "numba":  # the reference is a definition only
+        if self.name != "numba" or self.kept != np.float32:  # the reference is a definition only
             return None
         make = self.part("pooled_convolution", "pooled_convolution")
         return make if self._winograd else partial(make, algorithm="direct")
@@ -98,8 +115,11 @@ class Operations:
         return getattr(import_module(path), name, None)
 
 
-def operations(name: str, winograd: bool = True) -> Operations:
+def operations(name: str, winograd: bool = True, precision: str = "float32") -> Operations:
     """Return the implementation `name`, one of IMPLEMENTATIONS.
+
+    With the precision "bfloat16", which "numba" alone has, activations and their gradients are
+    kept so, rounded to nearest even. Sums are float32, as are parameters and their gradients.
 
     "numba" measures which algorithm convolves each shape fastest. Without `winograd`, which
     includes Strassen's, it sums directly, with smaller rounding errors.
@@ -108,4 +128,9 @@ def operations(name: str, winograd: bool = True) -> Operations:
         raise OperationError(
             f"unknown implementation {name!r}: expected one of {', '.join(IMPLEMENTATIONS)}"
         )
-    return Operations(name, winograd)
+    if precision != "float32" and (precision not in PRECISIONS or name != "numba"):
+        raise OperationError(
+            f"precision {precision!r} of implementation {name!r}: expected 'float32', or "
+            "'bfloat16' of 'numba'"
+        )
+    return Operations(name, winograd, precision)

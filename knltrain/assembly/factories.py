@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import torch
 
     from knltrain.backends.backend import Backend
+    from knltrain.backends.cpu.lowering import Algorithms
     from knltrain.backends.torch.execution import Execution
     from knltrain.backends.torch.graphs import Graph
     from knltrain.backends.torch.mirrors import Mirrors
@@ -344,6 +345,7 @@ def cpu_backend(
 ) -> Backend:
     """The kernels of `backend.implementation` on a static plan."""
     from knltrain.backends.cpu import CpuBackend
+    from knltrain.backends.cpu.precision import precision_here
 
     chosen = config.backend
     if chosen.implementation == "numba":
@@ -351,11 +353,11 @@ def cpu_backend(
 
         tuning = "fixed" if config.train.deterministic else chosen.tuning
         limit_tuning(tuning, chosen.tuning_seconds)
-    more = {}
+    algorithms: Algorithms = {}
     if chosen.algorithms:
         from knltrain.backends.cpu.algorithms import asked_algorithms
 
-        more = {"algorithms": asked_algorithms(network, chosen.algorithms)}
+        algorithms = asked_algorithms(network, chosen.algorithms)
     return CpuBackend(
         network,
         batch,
@@ -364,7 +366,8 @@ def cpu_backend(
         chosen.winograd,
         chosen.micro_batch,
         loss_of(config, network),
-        **more,
+        algorithms,
+        precision_here(chosen.precision, chosen.emulate_bfloat16),
     )
 
 

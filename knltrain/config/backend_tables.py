@@ -11,7 +11,7 @@ from knltrain.config.tables import Count, CountOrAuto, CpuList, Folder, Name, Po
 
 MicroBatch: TypeAlias = Annotated[int, Field(ge=0)] | Literal["auto"]
 Device: TypeAlias = Annotated[str, Field(pattern=r"^(cpu|auto|cuda(:\d+)?|xpu(:\d+)?)$")]
-Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]
+Precision: TypeAlias = Literal["auto", "float32", "tf32", "bfloat16"]
 Algorithm: TypeAlias = Literal["auto", "direct", "winograd2", "winograd4", "strassen"]
 Direction: TypeAlias = Literal["forward", "backward_data", "backward_weights"]
 Shares: TypeAlias = Annotated[
@@ -69,7 +69,14 @@ class BackendConfig(Table):
     )
     precision: Precision = Field(
         default="float32",
-        description="what the torch backend rounds the products of layers to; tf32: on NVIDIA GPUs",
+        description="what numba keeps activations and their gradients in, and torch rounds the"
+        " products of layers to; tf32: on NVIDIA GPUs; auto: bfloat16 where numba's processor has"
+        " instructions for it, else float32",
+    )
+    emulate_bfloat16: bool = Field(
+        default=False,
+        description="let numba compute in bfloat16 on processors without instructions for it, to"
+        " the same bits, slower than in float32",
     )
     graphs: Literal["auto"] | bool = Field(
         default="auto",
@@ -130,7 +137,7 @@ class BackendConfig(Table):
             of_another = {"engine": "eager", "micro_batch": 0, "precision": "float32"}
             theirs = {**of_another, "device": "cpu", "graphs": "auto", **theirs}
         if any(theirs.get(key, own) != own for key, own in self._computing):
-            theirs["algorithms"] = {}
+            theirs |= {"algorithms": {}, "emulate_bfloat16": False}
         return BackendConfig.model_validate({**self.model_dump(), "workers": (), **theirs})
 
     @model_validator(mode="after")
@@ -171,19 +178,35 @@ class BackendConfig(Table):
         return self
 
     @model_validator(mode="after")
-    def _device_and_precision_are_torchs(self) -> BackendConfig:
-        for key, plain in (("device", "cpu"), ("precision", "float32")):
-            value = getattr(self, key)
-            if value != plain and (self.name != "torch" or self.engine == "ipex"):
-                raise ValueError(
-                    f"{key} = '{value}' is of backend 'torch' with engine 'eager' or 'compile', "
-                    f"not of '{self.name}' with '{self.engine}': choose name = 'torch', or leave "
-                    f"out {key}"
-                )
+    def _device_is_torchs(self) -> BackendConfig:
+        if self.device != "cpu" and (self.name != "torch" or self.engine == "ipex"):
+            raise ValueError(
+                f"device = '{self.device}' is of backend 'torch' with engine 'eager' or 'compile', "
+                f"not of '{self.name}' with '{self.engine}': choose name = 'torch', or leave out "
+                "device"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _precision_is_there(self) -> BackendConfig:
         if self.precision == "tf32" and self.device == "cpu":
             raise ValueError(
                 "precision = 'tf32' is of NVIDIA GPUs: expected 'float32' or 'bfloat16' with "
                 "device = 'cpu'"
+            )
+        is_numba = (self.name, self.implementation) == ("cpu", "numba")
+        is_torch = self.name == "torch" and self.engine != "ipex"
+        if self.precision == "bfloat16" and not is_numba and not is_torch:
+            raise ValueError(
+                f"precision = 'bfloat16' with name = '{self.name}', implementation = "
+                f"'{self.implementation}', engine = '{self.engine}': expected 'cpu' with 'numba', "
+                "or 'torch' with 'eager' or 'compile'; or leave out precision"
+            )
+        if not is_numba and (self.precision == "auto" or self.emulate_bfloat16):
+            told = "emulate_bfloat16 = true" if self.emulate_bfloat16 else "precision = 'auto'"
+            raise ValueError(
+                f"{told} is of backend 'cpu' with 'numba', not of '{self.name}' with "
+                f"'{self.implementation}': leave it out"
             )
         return self
 

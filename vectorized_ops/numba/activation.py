@@ -9,6 +9,7 @@ import numba
 from vectorized_ops.layout import IMAGE_LANES, AnyArray
 from vectorized_ops.numba.compiling.compiler import parallel_kernel
 from vectorized_ops.numba.compiling.tile_functions import call_tile
+from vectorized_ops.numba.emit.bfloat16 import bfloat16_among
 from vectorized_ops.numba.emit.flat_blocks import blocks
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.non_temporal import finish_stores, streamed
@@ -26,18 +27,17 @@ class Activation:
 
     def __init__(self, function: str) -> None:
         check_function(function)
-        number = ACTIVATION_FUNCTIONS.index(function)
-        self._tile, self._gradient_tile = (
-            each.address(number) for each in (ACTIVATION, ACTIVATION_GRADIENT)
-        )
+        self._number = ACTIVATION_FUNCTIONS.index(function)
 
     def forward(self, inputs: AnyArray, out: AnyArray) -> None:
         """Write the outputs."""
         seen = blocks(inputs, out)
         (source, distance), (target, out_distance) = seen.arrays
+        stored = bfloat16_among(out=target, inputs=source)
         _activations(
-            self._tile, source, distance, target, out_distance, seen.number, seen.size,
-            streamed(target, 4 * out.size, source), numba.get_num_threads(),
+            ACTIVATION.address(self._number, bfloat16=stored), source, distance, target,
+            out_distance, seen.number, seen.size, streamed(target, out.nbytes, source),
+            numba.get_num_threads(),
         )  # fmt: skip
 
     def backward(
@@ -46,10 +46,12 @@ class Activation:
         """Write, or add to `out`, the gradient of the inputs; `out` may be `gradient`."""
         seen = blocks(gradient, inputs, out)
         (above, above_distance), (source, distance), (target, out_distance) = seen.arrays
-        past = not add and streamed(target, 4 * out.size, above, source)
+        past = not add and streamed(target, out.nbytes, above, source)
+        stored = bfloat16_among(out=target, gradient=above, inputs=source)
         _activation_gradients(
-            self._gradient_tile, above, above_distance, source, distance, target, out_distance,
-            seen.number, seen.size, add, past, numba.get_num_threads(),
+            ACTIVATION_GRADIENT.address(self._number, bfloat16=stored), above, above_distance,
+            source, distance, target, out_distance, seen.number, seen.size, add, past,
+            numba.get_num_threads(),
         )  # fmt: skip
 
 

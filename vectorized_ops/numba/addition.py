@@ -22,7 +22,7 @@ def add(left: AnyArray, right: AnyArray, out: AnyArray, relu: bool = False) -> N
     (first, distance), (second, second_distance), (target, out_distance) = seen.arrays
     _add(
         first, distance, second, second_distance, target, out_distance, seen.number, seen.size,
-        np.float32(0 if relu else -np.inf), streamed(target, 4 * out.size, first, second),
+        np.float32(0 if relu else -np.inf), streamed(target, out.nbytes, first, second),
         numba.get_num_threads(),
     )  # fmt: skip
 

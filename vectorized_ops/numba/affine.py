@@ -39,7 +39,7 @@ class Affine:
     ) -> None:
         seen = blocks(values, out, out if mask is None else mask)
         (source, distance), (target, out_distance), cut = seen.arrays
-        past = not add and streamed(target, 4 * out.size, source)
+        past = not add and streamed(target, out.nbytes, source)
         _affine(
             source, distance, target, out_distance, *cut, seen.number, seen.size, self._factor,
             offset, add, mask is not None, past, numba.get_num_threads(),

@@ -9,6 +9,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from vectorized_ops.bfloat16 import STORED
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import (
     AnyArray,
@@ -19,6 +20,7 @@ from vectorized_ops.layout import (
     zeros_images_last,
 )
 from vectorized_ops.numba.compiling.compiler import SETTINGS, kernel, parallel_kernel
+from vectorized_ops.numba.emit.elements import element, store_element
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.threads import part
 from vectorized_ops.numba.kernels.convolution.row_tiles import transpose_tile
@@ -48,11 +50,11 @@ def load_images(images: AnyArray, out: AnyArray) -> None:
     The other images of `out` become zero. Raises OperationError if `out` cannot hold the images.
     """
     fits = len(images) <= len(out) and images.shape[1:] == out.shape[1:]
-    if not fits or images.dtype != out.dtype or out.dtype != np.float32:
+    if not fits or images.dtype != np.float32 or out.dtype not in (np.float32, STORED):
         raise OperationError(
             f"images of shape {images.shape} and type {images.dtype} were to be loaded into an "
             f"array of shape {out.shape} and type {out.dtype}: expected {out.shape[1:]} per image "
-            f"and at most {len(out)} images, all float32"
+            f"and at most {len(out)} images, all float32, or uint16 to write them as bfloat16"
         )
     size = math.prod(images.shape[1:])
     flat, distance = pixels(out)
@@ -159,7 +161,7 @@ def _load_part(
         target = i // channels * distance + i % channels * number
         for image in range(lane, lane + LANES):
             value = images[image * size + i] if image < given else np.float32(0.0)
-            out[target + image] = value
+            store_element(out, target + image, value)
 
 
 @parallel_kernel
@@ -168,7 +170,7 @@ def _flatten(images: Any, distance: int, area: int, channels: int, number: int, 
         for pixel in range(area):
             begin, target = pixel * distance + c * number, (c * area + pixel) * number
             for image in range(number):
-                out[target + image] = images[begin + image]
+                store_element(out, target + image, element(images, begin + image))
 
 
 @parallel_kernel
@@ -190,5 +192,8 @@ def _unflatten(
             target = out[pixel * distance + c * number :][:number]
             passed = mask[pixel * mask_distance + c * number :][:number]
             for image in range(number):
-                value = target[image] + source[image] if add else source[image]
-                target[image] = np.float32(0.0) if masked and passed[image] <= 0 else value
+                value = element(source, image)
+                if add:
+                    value += element(target, image)
+                cut = masked and element(passed, image) <= 0
+                store_element(target, image, np.float32(0.0) if cut else value)

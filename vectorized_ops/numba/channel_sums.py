@@ -10,6 +10,7 @@ import numpy as np
 
 from vectorized_ops.layout import IMAGE_LANES, AnyArray, aligned_zeros, padded_images, pixels
 from vectorized_ops.numba.compiling.tile_functions import TileFunction
+from vectorized_ops.numba.emit.bfloat16 import bfloat16_among
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.kernels.convolution.depthwise import weights_gradient
 from vectorized_ops.numba.kernels.convolution.depthwise_tiles import DEPTHWISE_WEIGHTS, MOST_PIXELS
@@ -84,9 +85,11 @@ class ChannelSums:
         rings = threads * self._ring_size
         buffers, sums = memory[:rings], memory[rings : rings + threads * self._sums_size]
         blocks = -(-self._shape.channels // self.block)
+        above, above_distance = pixels(gradient)
+        stored = bfloat16_among(gradient=above, coming=source)
         weights_gradient(
-            tile_addresses(DEPTHWISE_WEIGHTS, found), found.groups, found.strips, found.met,
-            found.first, found.count, found.lowest, *pixels(gradient), self._shape.pixels,
+            tile_addresses(DEPTHWISE_WEIGHTS, found, stored), found.groups, found.strips, found.met,
+            found.first, found.count, found.lowest, above, above_distance, self._shape.pixels,
             found.step, self._images, source, distance, self._shape.width,
             buffers.reshape(threads, -1), found.span, found.width,
             self.step, self._shape.kernel[1], self.tables, self._group, self.block,
@@ -124,10 +127,16 @@ def ring_size(found: Windows, step: int) -> int:
     return (found.span * found.width + 1) * step
 
 
-def tile_addresses(function: TileFunction, found: Windows) -> AnyArray:
-    """Return the address of each group's tile; that of any for a group without inputs."""
+def tile_addresses(
+    function: TileFunction, found: Windows, bfloat16: tuple[str, ...] = ()
+) -> AnyArray:
+    """Return the address of each group's tile; that of any for a group without inputs.
+
+    Its arrays named in `bfloat16` are of that type.
+    """
     addresses = [
-        function.address(number, max(columns, 1), found.stride) for number, columns in found.sizes
+        function.address(number, max(columns, 1), found.stride, bfloat16=bfloat16)
+        for number, columns in found.sizes
     ]
     return np.array(addresses)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numba
 
+from vectorized_ops.bfloat16 import STORED
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
 from vectorized_ops.numba.channel_sums import ChannelSums, channel_sums_take
+from vectorized_ops.numba.emit.bfloat16 import bfloat16_among
 from vectorized_ops.numba.emit.operand_checks import Operands
 from vectorized_ops.numba.emit.scratch import ScratchUser
 from vectorized_ops.numba.kernels.convolution.destination import ADD, MASK, RELU, destination
@@ -129,9 +131,10 @@ class Convolution(ScratchUser):
         rows = tile_rows(filters)
         blocks = -(-filters // rows)
         packed = self._memory(self._packed_size(filters, channels))
+        pairs = inputs.dtype == STORED and channels % 2 == 0
         pack_weights(
             weights.reshape(-1), packed, rows, shape.groups, filters, channels, *shape.kernel,
-            backward,
+            backward, pairs,
         )  # fmt: skip
         source, distance = pixels(inputs)
         tables = self._tables_for(backward, distance)
@@ -140,11 +143,12 @@ class Convolution(ScratchUser):
         by_pixels, by_blocks = split_threads(
             self._threads, len(tables.classes), shape.groups * blocks
         )
-        correlation_kernel(rows, images)(
+        stored = bfloat16_among(inputs=source, out=target[0], mask=masking[0], coming=source)
+        correlation_kernel(rows, images, pairs, stored)(
             *target, images, filters, shape.groups, source, channels * images,
             packed, channels * shape.kernel[0] * shape.kernel[1], bias, tables.segments,
             tables.first, tables.count, tables.classes, tables.bases, *masking, mode,
-            pixel_block(shape.kernel[0], channels, images), by_pixels, by_blocks,
+            pixel_block(shape.kernel[0], channels, images, source.itemsize), by_pixels, by_blocks,
             moments is not None, gathered.sums, gathered.pivots, gathered.totals, gathered.real,
             gathered.images,
         )  # fmt: skip

@@ -6,9 +6,12 @@ import math
 from itertools import accumulate, pairwise
 
 import numba
+import numpy as np
+import numpy.typing as npt
 
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
+from vectorized_ops.numba.copying import copy
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.non_temporal import streamed
 from vectorized_ops.numba.kernels.dense import loops as kernels
@@ -21,10 +24,13 @@ class Dense:
     N is rounded up to whole vectors. Each direction reads or writes the weights once. Results are
     the same to the last bit with any number of threads. `scratch_size` floats of memory are needed
     during a call, and hold nothing between calls: give many operations the same by `use_scratch`,
-    otherwise each makes its own when first called. Raises OperationError for counts below 1.
+    otherwise each makes its own when first called. Products are those of float32: where vectors
+    are `kept` in bfloat16, they are copied. Raises OperationError for counts below 1.
     """
 
-    def __init__(self, images: int, inputs: int, outputs: int) -> None:
+    def __init__(
+        self, images: int, inputs: int, outputs: int, kept: npt.DTypeLike = np.float32
+    ) -> None:
         if min(images, inputs, outputs) < 1:
             raise OperationError(
                 f"a dense layer from {inputs} inputs to {outputs} outputs for {images} images was "
@@ -42,6 +48,9 @@ class Dense:
             "backward": [(threads, self._backward.packed_size), edges],
             "weights": [(columns, self._images, WIDTH), edges, (threads, ROWS * WIDTH)],
         }
+        wide = (self._images * inputs, self._images * outputs) if kept != np.float32 else (0, 0)
+        for shapes in self._scratch_shapes.values():
+            shapes += [(size,) for size in wide]
         self._scratch: dict[str, list[AnyArray]] = {}
         self._nothing = aligned_zeros((0,))
 
@@ -68,12 +77,16 @@ class Dense:
         relu: bool = False,
     ) -> None:
         """Write inputs @ weights^T + bias, cut off at zero with `relu`."""
-        target = self._flat(out, self._outputs)
+        *pieces, wide_inputs, wide_outputs = self._pieces("forward")
+        given = _widened(self._flat(inputs, self._inputs), wide_inputs)
+        flat = self._flat(out, self._outputs)
+        target = flat if flat.dtype == np.float32 else wide_outputs
         kernels.multiply(
-            target, self._images, weights, self._flat(inputs, self._inputs),
-            self._nothing if bias is None else bias, target, False, relu,
-            self._forward, self._ahead, *self._pieces("forward"),
+            target, self._images, weights, given, self._nothing if bias is None else bias, target,
+            False, relu, self._forward, self._ahead, *pieces,
         )  # fmt: skip
+        if target is not flat:
+            copy(target, flat)
 
     def backward_data(
         self,
@@ -84,13 +97,19 @@ class Dense:
         mask: AnyArray | None = None,
     ) -> None:
         """Write gradient @ weights, or add it; zero where `mask` is not positive."""
-        target = self._flat(out, self._inputs)
+        *pieces, wide_inputs, wide_outputs = self._pieces("backward")
+        above = _widened(self._flat(gradient, self._outputs), wide_outputs)
+        flat = self._flat(out, self._inputs)
+        target = flat if flat.dtype == np.float32 else wide_inputs
+        if add and target is not flat:
+            copy(flat, target)
         masking = target if mask is None else self._flat(mask, self._inputs)
         kernels.multiply(
-            target, self._images, weights, self._flat(gradient, self._outputs), self._nothing,
-            masking, add, mask is not None,
-            self._backward, self._ahead_back, *self._pieces("backward"),
+            target, self._images, weights, above, self._nothing, masking, add, mask is not None,
+            self._backward, self._ahead_back, *pieces,
         )  # fmt: skip
+        if target is not flat:
+            copy(target, flat)
 
     def backward_weights(
         self,
@@ -101,10 +120,11 @@ class Dense:
     ) -> None:
         """Write gradient^T @ inputs and, unless `bias_out` is None, the gradient's sum."""
         past_caches = self._inputs % LANES == 0 and streamed(weights_out, weights_out.nbytes)
+        *pieces, wide_inputs, wide_outputs = self._pieces("weights")
         kernels.weights_gradient(
-            self._flat(inputs, self._inputs), self._flat(gradient, self._outputs), self._images,
-            weights_out, self._nothing if bias_out is None else bias_out, self._chunk, past_caches,
-            *self._pieces("weights"),
+            _widened(self._flat(inputs, self._inputs), wide_inputs),
+            _widened(self._flat(gradient, self._outputs), wide_outputs), self._images, weights_out,
+            self._nothing if bias_out is None else bias_out, self._chunk, past_caches, *pieces,
         )  # fmt: skip
 
     def _flat(self, vectors: AnyArray, columns: int) -> AnyArray:
@@ -119,3 +139,11 @@ class Dense:
         if not self._scratch:
             self.use_scratch(aligned_zeros((self.scratch_size,)))
         return self._scratch[direction]
+
+
+def _widened(flat: AnyArray, memory: AnyArray) -> AnyArray:
+    """Return flat values as float32: as they are, or copied to `memory`."""
+    if flat.dtype == np.float32:
+        return flat
+    copy(flat, memory)
+    return memory

@@ -11,6 +11,7 @@ from vectorized_ops.numba.channel_sums import (
     strips_of,
     tile_addresses,
 )
+from vectorized_ops.numba.emit.bfloat16 import bfloat16_among
 from vectorized_ops.numba.emit.operand_checks import Operands
 from vectorized_ops.numba.emit.scratch import ScratchUser
 from vectorized_ops.numba.kernels.convolution.depthwise import correlate
@@ -111,12 +112,13 @@ class DepthwiseConvolution(ScratchUser):
         target, masking, mode = destination(out, mask, mode, source)
         gathered = self._no_moments if moments is None else moments
         lines, width = (shape.height, shape.width) if backward else (shape.lines, shape.pixels)
+        stored = bfloat16_among(out=target[0], mask=masking[0], coming=source)
         correlate(
-            tile_addresses(DEPTHWISE, found), found.groups, found.strips, found.met, found.first,
-            found.count, found.lowest, *target, width, found.step, self._images, source, distance,
-            shape.pixels if backward else shape.width, buffers, found.span, found.width, self._step,
-            weights.reshape(-1), shape.kernel[1], found.turn, bias, *masking, mode,
-            self._sums.tables, self._block,
+            tile_addresses(DEPTHWISE, found, stored), found.groups, found.strips, found.met,
+            found.first, found.count, found.lowest, *target, width, found.step, self._images,
+            source, distance, shape.pixels if backward else shape.width, buffers, found.span,
+            found.width, self._step, weights.reshape(-1), shape.kernel[1], found.turn, bias,
+            *masking, mode, self._sums.tables, self._block,
             *split_threads(self._threads, lines, -(-shape.channels // self._block)),
             moments is not None, gathered.sums, gathered.pivots, gathered.totals, gathered.real,
             gathered.images,

@@ -53,7 +53,7 @@ class Dropout:
     ) -> None:
         source, target = pixels(values), pixels(out)
         cut = target if mask is None else pixels(mask)
-        past = not add and streamed(target[0], 4 * out.size, source[0])
+        past = not add and streamed(target[0], out.nbytes, source[0])
         channels, size = out.shape[-1], out.size // len(out)
         step, numbers = (0, 1) if self._per_image else (1, size)
         _keep(

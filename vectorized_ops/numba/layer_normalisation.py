@@ -41,7 +41,7 @@ class LayerNormalisation:
         """Write (values - mean) / sqrt(variance + epsilon) * scale + shift; may be in place."""
         check_per_channel(values, scale, shift)
         source, target = pixels(values), pixels(out)
-        past = streamed(target[0], 4 * out.size, source[0])
+        past = streamed(target[0], out.nbytes, source[0])
         _forward(
             *source, *target, out[0, ..., 0].size, len(out), scale, shift, self._epsilon, past,
             numba.get_num_threads(),
@@ -62,7 +62,7 @@ class LayerNormalisation:
         check_per_channel(values, scale, scale_out, shift_out)
         source, above, target = pixels(values), pixels(gradient), pixels(out)
         cut = target if mask is None else pixels(mask)
-        past = not add and streamed(target[0], 4 * out.size, source[0], above[0])
+        past = not add and streamed(target[0], out.nbytes, source[0], above[0])
         self._make_sums(len(scale))
         _backward(
             *source, *above, *target, *cut, out[0, ..., 0].size, len(out), scale, self._epsilon,

@@ -34,7 +34,7 @@ class LocalResponseNormalisation:
         if self._is_fast(channels):
             kernels.forward(
                 *source, *target, height * width, channels, number, self._factor, self._bias,
-                streamed(target[0], 4 * out.size), numba.get_num_threads(),
+                streamed(target[0], out.nbytes), numba.get_num_threads(),
             )  # fmt: skip
         else:
             kernels.any_forward(
@@ -55,7 +55,7 @@ class LocalResponseNormalisation:
         cut = target if mask is None else pixels(mask)
         number, (height, width, channels) = len(out), out.shape[1:]
         if self._is_fast(channels):
-            past = not add and streamed(target[0], 4 * out.size)
+            past = not add and streamed(target[0], out.nbytes)
             kernels.backward(
                 *source, *above, *target, *cut, height * width, channels, number, self._factor,
                 self._bias, add, mask is not None, past, numba.get_num_threads(),

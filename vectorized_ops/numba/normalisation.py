@@ -7,6 +7,7 @@ import numpy as np
 
 from vectorized_ops.epilogue import IDENTITY, RELU, Epilogue
 from vectorized_ops.layout import AnyArray, aligned_zeros, pixels
+from vectorized_ops.numba.emit.bfloat16 import bfloat16_among
 from vectorized_ops.numba.emit.non_temporal import streamed
 from vectorized_ops.numba.kernels.arithmetic.batch_normalisation import LEVEL, SLOPE
 from vectorized_ops.numba.kernels.arithmetic.epilogue import FLOOR, number_of
@@ -57,12 +58,13 @@ class BatchNormalisation:
         """Write the normalised values: one read (with an addend two) and one write."""
         source, target = pixels(values), pixels(out)
         other = source if addend is None else pixels(addend)
-        past = streamed(target[0], 4 * out.size, source[0], other[0])
+        past = streamed(target[0], out.nbytes, source[0], other[0])
         kernels.prepare(mean, variance, scale, shift, self._epsilon, self._constants)
         number, limits = _numbered(epilogue, -np.inf)
+        stored = bfloat16_among(out=target[0], values=source[0], addend=other[0])
         kernels.forward(
-            NORMALISE.address(number), *source, *other, *target, self._pixels, len(values),
-            self._constants, *limits, addend is not None, past, len(self._sums),
+            NORMALISE.address(number, bfloat16=stored), *source, *other, *target, self._pixels,
+            len(values), self._constants, *limits, addend is not None, past, len(self._sums),
         )  # fmt: skip
 
     def backward(
@@ -82,27 +84,32 @@ class BatchNormalisation:
     ) -> None:
         """Write the gradients of scale, shift and values: four reads and one write."""
         source, above, target = pixels(values), pixels(gradient), pixels(out)
-        past = not add and streamed(target[0], 4 * out.size, source[0], above[0])
+        past = not add and streamed(target[0], out.nbytes, source[0], above[0])
         real, (number, limits) = self._real_images(values), _numbered(epilogue, np.nan)
+        read = bfloat16_among(values=source[0], gradient=above[0])
+        stored = read + bfloat16_among(out=target[0])
         kernels.prepare(mean, variance, scale, shift, self._epsilon, self._constants)
         kernels.gradient_sums(
-            GRADIENT_SUMS.address(number), *source, *above, self._pixels, self._images, real,
-            self._constants, *limits, self._sums, self._totals, scale_out, shift_out,
+            GRADIENT_SUMS.address(number, bfloat16=read), *source, *above, self._pixels,
+            self._images, real, self._constants, *limits, self._sums, self._totals, scale_out,
+            shift_out,
         )  # fmt: skip
         if fixed:
             self._constants[[SLOPE, LEVEL]] = 0
         kernels.backward(
-            VALUES_GRADIENT.address(number), *source, *above, *target, self._pixels, real,
-            self._constants, *limits, add, past, len(self._sums),
+            VALUES_GRADIENT.address(number, bfloat16=stored), *source, *above, *target,
+            self._pixels, real, self._constants, *limits, add, past, len(self._sums),
         )  # fmt: skip
 
     def product_sums(self, values: AnyArray, gradient: AnyArray, out: AnyArray) -> None:
         """Write the sums of gradient * values of each channel over the batch: two reads."""
         zero, one = np.zeros_like(out), np.ones_like(out)
+        source, above = pixels(values), pixels(gradient)
+        stored = bfloat16_among(values=source[0], gradient=above[0])
         number, limits = _numbered(IDENTITY, np.nan)
         kernels.prepare(zero, one, one, zero, 0.0, self._constants)
         kernels.gradient_sums(
-            GRADIENT_SUMS.address(number), *pixels(values), *pixels(gradient), self._pixels,
+            GRADIENT_SUMS.address(number, bfloat16=stored), *source, *above, self._pixels,
             self._images, self._real_images(values), self._constants, *limits, self._sums,
             self._totals, out, zero,
         )  # fmt: skip

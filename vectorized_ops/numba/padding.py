@@ -9,6 +9,7 @@ import numpy as np
 
 from vectorized_ops.layout import IMAGE_LANES, AnyArray, pixels
 from vectorized_ops.numba.compiling.compiler import parallel_kernel
+from vectorized_ops.numba.emit.elements import store_element
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.non_temporal import finish_stores, streamed
 from vectorized_ops.numba.emit.threads import part
@@ -30,7 +31,7 @@ class Padding:
         (height, width), (number, lines, columns, channels) = values.shape[1:3], out.shape
         _forward(
             *source, *target, height, width, lines, columns, self._above, self._left,
-            number * channels, self._value, streamed(target[0], 4 * out.size),
+            number * channels, self._value, streamed(target[0], out.nbytes),
             numba.get_num_threads(),
         )  # fmt: skip
 
@@ -40,7 +41,7 @@ class Padding:
         """Write, or add to `out`, the part of the gradient that belongs to the maps."""
         source, target = pixels(gradient), pixels(out)
         cut = target if mask is None else pixels(mask)
-        past = not add and streamed(target[0], 4 * out.size)
+        past = not add and streamed(target[0], out.nbytes)
         number, height, width, channels = out.shape
         _backward(
             *source, *target, *cut, height, width, gradient.shape[2], self._above, self._left,
@@ -79,7 +80,7 @@ def _forward(
                 )  # fmt: skip
             else:
                 for i in range(block):
-                    out[target + i] = value
+                    store_element(out, target + i, value)
         finish_stores()
 
 

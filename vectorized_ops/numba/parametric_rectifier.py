@@ -42,7 +42,7 @@ class ParametricRectifier:
         number, channels = out.shape[0], out.shape[-1]
         _forward(
             *source, *target, slopes, out.size // (number * channels), channels, number,
-            streamed(target[0], 4 * out.size, source[0]), numba.get_num_threads(),
+            streamed(target[0], out.nbytes, source[0]), numba.get_num_threads(),
         )  # fmt: skip
 
     def backward(
@@ -64,7 +64,7 @@ class ParametricRectifier:
         size = parts * channels * LANES
         if len(self._sums) != size:
             self._sums = aligned_zeros((size,))
-        past = not add and streamed(target[0], 4 * out.size, source[0], above[0])
+        past = not add and streamed(target[0], out.nbytes, source[0], above[0])
         _backward(
             *source, *above, *target, *cut, slopes, self._sums, count, channels, number, parts, add,
             mask is not None, past, numba.get_num_threads(),

@@ -89,7 +89,7 @@ class _MaximaInBlocks:
 
     def forward(self, images: AnyArray, out: AnyArray, which: AnyArray) -> None:
         target = pixels(out)
-        past = streamed(target[0], 4 * out.size)
+        past = streamed(target[0], out.nbytes)
         self._kernel(
             *pixels(images), *target, *pixels(which), *self._extents, _block(out), self._strip,
             self._across, past, *self._scratch,
@@ -115,7 +115,7 @@ class _WinnersInBlocks:
     ) -> None:
         target = pixels(out)
         cut = target if mask is None else pixels(mask)
-        past = not add and streamed(target[0], 4 * out.size)
+        past = not add and streamed(target[0], out.nbytes)
         self._kernel(
             *pixels(gradient), *pixels(which), *target, *cut, self._nowhere, *self._extents,
             _block(out), self._strip, self._across, add, mask is not None, past, *self._scratch,
@@ -146,7 +146,7 @@ class _OneByOne:
     ) -> None:
         links, target = self._backward, pixels(out)
         cut = target if mask is None else pixels(mask)
-        past = not add and streamed(target[0], 4 * out.size)
+        past = not add and streamed(target[0], out.nbytes)
         _winners(
             *pixels(gradient), *pixels(which), *target, *cut, _block(out), links.starts,
             links.sources, links.places, links.fresh, add, mask is not None, past, self._threads,
@@ -208,7 +208,7 @@ def _block(array: AnyArray) -> int:
 def _streamed(out: AnyArray, which: AnyArray) -> bool:
     """Tell whether to store maxima and their places past the caches."""
     places: int = pixels(which)[0].__array_interface__["data"][0]
-    return places % LANES == 0 and streamed(pixels(out)[0], 4 * out.size)
+    return places % LANES == 0 and streamed(pixels(out)[0], out.nbytes)
 
 
 def _deliver_means(
@@ -221,7 +221,7 @@ def _deliver_means(
 ) -> None:
     target = pixels(out)
     cut = target if mask is None else pixels(mask)
-    past = not add and streamed(target[0], 4 * out.size)
+    past = not add and streamed(target[0], out.nbytes)
     _means(
         *pixels(values), *target, *cut, _block(out), links.starts, links.sources, factors,
         links.fresh, add, mask is not None, past, numba.get_num_threads(),
@@ -330,7 +330,7 @@ def _means(
 ) -> None:
     size, targets = block // IMAGE_LANES, len(starts) - 1
     sources_each = len(sources) // max(1, targets)
-    is_long = sources_each > _MOST_SOURCES
+    is_long = sources_each > _MOST_SOURCES and out.itemsize == 4  # sums are not rounded on the way
     some = _NEIGHBOURS if is_long else max(1, len(sources))
     strip = size if is_long else max(1, _SOURCE_ROWS // max(1, sources_each))
     for thread in numba.prange(threads):

@@ -40,7 +40,7 @@ class ChannelProduct:
         _check(factors, gradient, out)
         source, target = pixels(gradient), pixels(out)
         cut = target if mask is None else pixels(mask)
-        past = not add and streamed(target[0], 4 * out.size, source[0])
+        past = not add and streamed(target[0], out.nbytes, source[0])
         _products(
             *source, *target, *cut, pixels(factors)[0], out.shape[1] * out.shape[2], factors.size,
             add, mask is not None, past, numba.get_num_threads(),

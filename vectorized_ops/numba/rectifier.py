@@ -42,7 +42,7 @@ class Rectifier:
         _forward(
             source, distance, target, out_distance, seen.number, seen.size,
             np.float32(self._slope), np.float32(self._ceiling),
-            streamed(target, 4 * out.size, source), numba.get_num_threads(),
+            streamed(target, out.nbytes, source), numba.get_num_threads(),
         )  # fmt: skip
 
     def backward(
@@ -53,7 +53,7 @@ class Rectifier:
         (source, distance), (results, results_distance), (target, out_distance) = seen.arrays
         # Outputs are >= NaN nowhere, but an infinite output is >= an infinite ceiling.
         ceiling = self._ceiling if math.isfinite(self._ceiling) else math.nan
-        past = not add and streamed(target, 4 * out.size, source, results)
+        past = not add and streamed(target, out.nbytes, source, results)
         _backward(
             source, distance, results, results_distance, target, out_distance, seen.number,
             seen.size, np.float32(self._slope), np.float32(ceiling), add, past,

@@ -48,7 +48,7 @@ class ChannelScale:
         check_per_channel(gradient, scale)
         source, target = pixels(gradient), pixels(out)
         cut = target if mask is None else pixels(mask)
-        past = not add and streamed(target[0], 4 * out.size, source[0])
+        past = not add and streamed(target[0], out.nbytes, source[0])
         _scaled(
             *source, *target, *cut, out[0, ..., 0].size, len(out), scale, add, mask is not None,
             past, numba.get_num_threads(),

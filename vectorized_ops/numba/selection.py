@@ -57,7 +57,7 @@ class ChannelSelection:
         if add and mask is None:  # zeros change nothing
             runs = runs[runs[:, 1] != _NOTHING]
         number, count = out.shape[0], out[0, ..., 0].size
-        past = not add and streamed(target[0], 4 * out.size, source[0])
+        past = not add and streamed(target[0], out.nbytes, source[0])
         _moved(
             *source, *target, *cut, count, number, runs, add, mask is not None, past,
             numba.get_num_threads(),

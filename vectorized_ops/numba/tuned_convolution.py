@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import Any, final
 
 import numpy as np
+import numpy.typing as npt
 
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, zeros_images_last
@@ -39,7 +40,7 @@ class TunedConvolution:
     The fastest of `algorithms` for each direction is measured when the operation is made, unless an
     earlier measurement on such a machine is known; `choices` has the results. With ("direct",)
     nothing is measured, and results do not depend on the machine's speed. `asked` names the
-    algorithm of a direction, whatever is faster.
+    algorithm of a direction, whatever is faster. `kept` is the type of activations.
 
     A NaN or infinity affects the outputs that it contributes to. By Winograd's algorithms it
     affects all of their tile; by Strassen's two pixels and, in weights, also the filter, or
@@ -51,6 +52,7 @@ class TunedConvolution:
         shape: ConvolutionShape,
         algorithms: tuple[str, ...] = ALGORITHMS,
         asked: Mapping[str, str] | None = None,
+        kept: npt.DTypeLike = np.float32,
     ) -> None:
         unknown = set(algorithms) - set(ALGORITHMS)
         if unknown or "direct" not in algorithms:
@@ -63,9 +65,9 @@ class TunedConvolution:
         for name in algorithms:
             if name.startswith("winograd") and winograd_takes(shape):
                 made[name] = WinogradConvolution(shape, int(name[-1]))
-            elif name == "strassen" and strassen_takes(shape):
+            elif name == "strassen" and strassen_takes(shape) and kept == np.float32:
                 made[name] = StrassenConvolution(shape)
-        self.choices = _choose(shape, made, asked or {})
+        self.choices = _choose(shape, made, asked or {}, np.dtype(kept))
         self._by_direction = {way: made[choice.name] for way, choice in self.choices.items()}
 
     def forward(
@@ -137,11 +139,12 @@ def _direct(shape: ConvolutionShape) -> Any:
 
 
 def _choose(
-    shape: ConvolutionShape, made: dict[str, Any], asked: Mapping[str, str]
+    shape: ConvolutionShape, made: dict[str, Any], asked: Mapping[str, str], kept: np.dtype[Any]
 ) -> dict[str, Choice]:
     if len(made) == 1:
         asked = {**dict.fromkeys(DIRECTIONS, "direct"), **asked}
-    arguments = _Arguments(shape)
+    arguments = _Arguments(shape, kept)
+    rounded = " in bfloat16" * (kept != np.float32)
     choices = {}
     for direction in DIRECTIONS:
         if (name := asked.get(direction)) is not None:
@@ -152,8 +155,9 @@ def _choose(
             for name, operation in made.items()
             if hasattr(operation, direction)
         }
-        question = f"{direction} {shape!r}"
-        expected = {name: _cost(shape, name, direction) for name in candidates}
+        question = f"{direction} {shape!r}{rounded}"
+        product = 0.5 if rounded else 1.0
+        expected = {name: _cost(shape, name, direction, product) for name in candidates}
         choices[direction] = chosen(question, candidates, expected, digest_of_imports(__name__))
     for operation in made.values():  # what they measured with, for those of a whole network
         operation.use_scratch(aligned_zeros((0,)))
@@ -170,10 +174,11 @@ def _checked(shape: ConvolutionShape, made: dict[str, Any], direction: str, name
     return Choice(name, {})
 
 
-def _cost(shape: ConvolutionShape, algorithm: str, direction: str) -> float:
+def _cost(shape: ConvolutionShape, algorithm: str, direction: str, product: float = 1.0) -> float:
     """Return about how long an algorithm takes for an image, in multiplications.
 
-    Lavin and Gray, arXiv 1509.09308, section 5, count alike.
+    One takes `product` where its operands may be rounded to bfloat16. Lavin and Gray, arXiv
+    1509.09308, section 5, count alike.
     """
     pairs = shape.channels * shape.filters / shape.groups
     channels = shape.channels + shape.filters
@@ -182,8 +187,10 @@ def _cost(shape: ConvolutionShape, algorithm: str, direction: str) -> float:
         results = shape.lines * shape.pixels
         products = pairs * results * shape.kernel[0] * shape.kernel[1]
         sums = TRANSFORM * results * channels / 2
-        return products * 7 / 8 + sums if algorithm == "strassen" else products
+        return products * 7 / 8 + sums if algorithm == "strassen" else products * product
     outputs, taps = int(algorithm[-1]), shape.kernel[0]
+    if (outputs, taps) == (2, 3):
+        pairs *= product
     points = math.prod(side + -(-side // outputs) * (taps - 1) for side in size)
     weights = (outputs + taps - 1) ** 2 * WEIGHT / shape.images
     return points * (pairs + TRANSFORM * channels) + weights * pairs
@@ -193,8 +200,8 @@ def _cost(shape: ConvolutionShape, algorithm: str, direction: str) -> float:
 class _Arguments:
     """Arrays to measure on, made when the first measurement needs them."""
 
-    def __init__(self, shape: ConvolutionShape) -> None:
-        self._shape = shape
+    def __init__(self, shape: ConvolutionShape, kept: np.dtype[Any]) -> None:
+        self._shape, self._kept = shape, kept
 
     def run(self, direction: str, operation: Any) -> None:
         """Compute one direction."""
@@ -207,12 +214,15 @@ class _Arguments:
 
     @cached_property
     def _images(self) -> AnyArray:
-        return zeros_images_last((padded_images(self._shape.images), *self._shape.inputs[1:]))
+        return self._zeros(self._shape.inputs)
 
     @cached_property
     def _gradient(self) -> AnyArray:
-        return zeros_images_last((padded_images(self._shape.images), *self._shape.outputs[1:]))
+        return self._zeros(self._shape.outputs)
 
     @cached_property
     def _weights(self) -> AnyArray:
         return np.zeros(self._shape.weights, np.float32)
+
+    def _zeros(self, shape: tuple[int, ...]) -> AnyArray:
+        return zeros_images_last((padded_images(shape[0]), *shape[1:]), self._kept)

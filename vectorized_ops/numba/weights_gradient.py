@@ -8,7 +8,10 @@ from typing import Final, final
 
 import numpy as np
 
+from vectorized_ops.bfloat16 import STORED
 from vectorized_ops.layout import AnyArray, padded_images, pixels
+from vectorized_ops.numba.emit.bfloat16 import bfloat16_among
+from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.kernels.convolution.direct import tile_rows
 from vectorized_ops.numba.kernels.convolution.few_channels import (
     bordered_size,
@@ -75,16 +78,23 @@ class WeightsGradient:
         channels = shape.channels // shape.groups
         rows = tile_rows(channels)
         sums, bias_sums, turned, bordered = self._pieces(memory)
-        source, distance = pixels(images)
-        size = self._given.height, self._given.width
+        (source, distance), (above, above_distance) = pixels(images), pixels(gradient)
+        number, size = self._images, (self._given.height, self._given.width)
+        both = source.dtype == above.dtype == STORED
+        pairs = both and number % (2 * LANES) == 0
+        if pairs:  # of neighbouring images: as a float32 each
+            source, above = source.view(np.float32), above.view(np.float32)
+            distance, above_distance, number = distance // 2, above_distance // 2, number // 2
         if len(bordered):
-            pixel, whole = self._given.channels * self._images, bordered_size(self._given)
+            pixel, whole = self._given.channels * number, bordered_size(self._given)
+            bordered = bordered.view(source.dtype)
             copy_with_borders(
                 source, distance, size, self._given.padding, pixel, bordered, whole, self._threads
             )
             source, distance, size = bordered, pixel, whole
-        outer_product_kernel(rows, self._images, panels.columns)(
-            source, distance, *pixels(gradient), sums, bias_sums, turned,
+        stored = bfloat16_among(left=source)
+        outer_product_kernel(rows, number, panels.columns, pairs, stored)(
+            source, distance, above, above_distance, sums, bias_sums, turned,
             panels.starts, panels.widths, shape.filters, channels, shape.groups,
             size, (shape.lines, shape.pixels), shape.kernel,
             shape.stride, shape.padding, shape.dilation, (division.lines, division.pixels),

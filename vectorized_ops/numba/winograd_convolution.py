@@ -13,8 +13,10 @@ from dataclasses import replace
 import numba
 import numpy as np
 
+from vectorized_ops.bfloat16 import STORED
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
+from vectorized_ops.numba.emit.bfloat16 import bfloat16_among
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.operand_checks import Operands
 from vectorized_ops.numba.emit.scratch import ScratchUser
@@ -52,6 +54,9 @@ CACHED_BYTES = 2**19
 SUMS_BYTES = 64 << 20
 """What all threads' sums may take in backward-weights, where they can share them."""
 
+_ROUNDED_POINTS = 16
+"""Those of F(2x2, 3x3): the numbers of its transforms are 1 and 1/2."""
+
 MOST_AT_ONCE = 8
 """Items that a thread holds at a time."""
 
@@ -70,9 +75,10 @@ def winograd_takes(shape: ConvolutionShape) -> bool:
 class WinogradConvolution(ScratchUser):
     """See `vectorized_ops.reference.convolution.Convolution`; images run fastest in memory.
 
-    All directions by F(outputs x outputs, r x r), backward-weights by its adjoint. Raises
-    OperationError for kernels other than 3x3 and 5x5, strides, dilations, more than 4 groups,
-    padding as wide as the kernel, and outputs other than 2 and 4.
+    All directions by F(outputs x outputs, r x r), backward-weights by its adjoint. Of arrays in
+    bfloat16 F(2x2, 3x3) multiplies in bfloat16, the others in float32. Raises OperationError for
+    kernels other than 3x3 and 5x5, strides, dilations, more than 4 groups, padding as wide as the
+    kernel, and outputs other than 2 and 4.
     """
 
     def __init__(self, shape: ConvolutionShape, outputs: int = 4) -> None:
@@ -189,13 +195,18 @@ class WinogradConvolution(ScratchUser):
         transformed, turned, turned_points = (
             piece.reshape(self._threads, -1) for piece in pieces[2:]
         )
+        pairs = self._multiplies_pairs(images, gradient) and self._piece == PIECE
         items = self._gradients
+        (source, distance), nothing = pixels(images), self._zeros.view(images.dtype)
+        stored = bfloat16_among(images=source, zeros=nothing)
         square_sums_kernel(
-            self._outputs, self._taps, rows, self._piece, items.ends, panels.columns
+            self._outputs, self._taps, rows, self._piece, items.ends, panels.columns, stored, pairs
         )(
-            *pixels(images), images.shape[1:3], shape.channels, *pixels(gradient),
+            source, distance, images.shape[1:3], shape.channels, *pixels(gradient),
             gradient.shape[1:3], shape.filters, self._images, shape.padding, panels.starts,
-            panels.widths, sums, bias_sums, transformed, turned, turned_points, self._zeros,
+            panels.widths, sums, bias_sums,
+            transformed.view(STORED) if pairs else transformed, transformed, turned,
+            turned_points, nothing,
             self._at_once(shape.filters, shape.channels, shape.outputs), items.table, items.parts,
         )  # fmt: skip
         square_taps_kernel(self._outputs, self._taps)(
@@ -221,20 +232,32 @@ class WinogradConvolution(ScratchUser):
         sizes = self._sizes(filters, channels, out.shape)
         memory = self._memory(sum(sizes))
         points, transformed, products = np.split(memory, np.cumsum(sizes)[:-1])
+        pairs = self._multiplies_pairs(inputs) and channels % 2 == 0
         square_weights_kernel(self._outputs, self._taps)(
-            weights.reshape(-1), points, rows, filters, channels, backward, self._kernels
-        )
+            weights.reshape(-1), points, rows, filters, channels, backward, self._kernels,
+            self._points, pairs,
+        )  # fmt: skip
         source, distance = pixels(inputs)
         target, masking, mode = destination(out, mask, mode, source)
         items = self._results[backward]
-        square_kernel(self._outputs, self._taps, rows, items.ends, self._images)(
+        nothing = self._zeros.view(source.dtype)
+        square_kernel(
+            self._outputs, self._taps, rows, items.ends, self._images,
+            bfloat16_among(images=source, zeros=nothing),
+            bfloat16_among(out=target[0], mask=masking[0]), pairs,
+        )(
             source, distance, inputs.shape[1:3], channels, points, bias, *target,
             out.shape[1:3], filters, self._images, padding, *masking, mode,
-            transformed.reshape(self._threads, -1),
-            products.reshape(self._threads, -1), self._zeros,
+            transformed.reshape(self._threads, -1).view(STORED if pairs else np.float32),
+            products.reshape(self._threads, -1), nothing,
             self._at_once(filters, channels, out.shape), items.table,
             items.parts,
         )  # fmt: skip
+
+    def _multiplies_pairs(self, *arrays: AnyArray) -> bool:
+        """Whether products are those of bfloat16: of larger tiles rounded points lose too much."""
+        rounded = all(array.dtype == STORED for array in arrays)
+        return rounded and self._points == _ROUNDED_POINTS
 
     def _at_once(self, filters: int, channels: int, out: tuple[int, ...]) -> int:
         """Items whose points are in work together, while the weights pass by once.

@@ -8,11 +8,10 @@ Jaggi, "Error feedback fixes SignSGD and other gradient compression schemes", IC
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
+from vectorized_ops.bfloat16 import rounded, widened
 from vectorized_ops.layout import FloatArray
 
 BLOCK = 256
@@ -31,17 +30,12 @@ def encode_bfloat16(values: FloatArray, codes: npt.NDArray[np.uint16]) -> None:
     A code is the upper half of a float32's bits. NaN and infinity stay what they are, and what is
     beyond the largest bfloat16 becomes infinite.
     """
-    bits = values.view(np.uint32)
-    odd = (bits >> np.uint32(16)) & np.uint32(1)
-    rounded = (bits + np.uint32(0x7FFF) + odd) >> np.uint32(16)
-    quiet = (bits >> np.uint32(16)) | np.uint32(0x40)
-    codes[:] = np.where(np.isnan(values), quiet, rounded)
+    codes[:] = rounded(values)
 
 
 def add_bfloat16(codes: npt.NDArray[np.uint16], total: FloatArray) -> None:
     """Add the values that ``codes`` (n,) stand for to ``total`` (n,)."""
-    bits: npt.NDArray[Any] = codes.astype(np.uint32) << np.uint32(16)
-    total += bits.view(np.float32)
+    total += widened(codes)
 
 
 def encode_int8(

@@ -50,20 +50,23 @@ class CpuBackend(Backend):
         micro_batch: MicroBatch = 0,
         loss: Loss = PLAIN,
         algorithms: Algorithms = NO_CHOICE,
+        precision: str = "float32",
     ) -> None:
         check_micro_batch(network, batch, micro_batch)
         self._network, self._batch, self._threads = network, batch, threads
         self._gaps, self._frozen = _gaps(network), _without_gradient(network)
         self._views, self._rehearsed = ViewCache(self._named), 0
         try:
-            self._operations = operations(implementation, winograd)
+            self._operations = operations(implementation, winograd, precision)
             self._operations.use_threads(threads)
             self._passes, self._compared = make_passes(
                 network,
                 batch,
                 micro_batch,
                 self._operations,
-                f"winograd={winograd}" + (f" algorithms={algorithms}" if algorithms else ""),
+                f"winograd={winograd}"
+                + (f" algorithms={algorithms}" if algorithms else "")
+                + f" {precision}" * (precision != "float32"),
                 loss,
                 algorithms,
             )
@@ -126,6 +129,7 @@ class CpuBackend(Backend):
         plan = self._passes.plan
         return {
             "implementation": self._operations.name,
+            "precision": self._operations.precision,
             "threads": self._threads,
             "batch": self._batch,
             "micro_batch": {"images": self._passes.images, "seconds": self._compared},

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import Final, NamedTuple, final
 
-import numpy as np
-
 from knltrain.backends.backend import Ready, nobody_waits
 from knltrain.backends.cpu.lowering import NO_CHOICE, Algorithms
 from knltrain.backends.cpu.memory import Tensor
@@ -19,6 +17,7 @@ from knltrain.data.dataset import Batch
 from knltrain.network.network import ALIGNMENT_FLOATS, Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.vectors import FloatArray
+from vectorized_ops.bfloat16 import are_finite
 from vectorized_ops.implementations import Operations
 
 BEFORE, LOAD, LOSS, SUM, READY = -1, 0, 1, 2, 3
@@ -119,7 +118,7 @@ class Passes:
             self._load(part)
             for number, stage in enumerate(stages[:found]):
                 stage.forward(run)
-                if not np.isfinite(stage.output.values.array[: run.images]).all():
+                if not are_finite(stage.output.values.array[: run.images]):
                     found = number
                     break
         return stages[found].name if found < len(stages) else None

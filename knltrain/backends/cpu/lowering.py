@@ -17,6 +17,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, final
 
+import numpy as np
+
 from knltrain.backends.cpu import stages
 from knltrain.backends.cpu.memory import Buffer, Place, Tensor
 from knltrain.backends.cpu.stages import Stage
@@ -89,7 +91,7 @@ class Lowering:
         self._done: set[str] = set()
         self._dropouts = 0
         self.stages: list[Stage] = []
-        images = Place(Buffer(IMAGES, (batch, *network.input_shape)))
+        images = Place(Buffer(IMAGES, (batch, *network.input_shape), operations.kept))
         self.tensors: dict[str, Tensor] = {
             IMAGES: Tensor(IMAGES, network.input_shape, images, None)
         }
@@ -103,6 +105,11 @@ class Lowering:
                 if len(self.stages) > before and layer.name not in self._takers.branches:
                     done = self._done - known
                     self.stages[-1].layers = tuple(name for name in self._layers if name in done)
+        for output in network.outputs:  # logits are float32 in any precision
+            logits = self.tensors[output.layer]
+            for place in (logits.values, logits.gradient):
+                if place is not None:
+                    place.buffer.dtype = np.dtype(np.float32)
 
     def _lower(self, layer: Layer) -> None:
         lower = {
@@ -404,9 +411,9 @@ class Lowering:
         return output
 
     def _tensor(self, name: str, shape: Shape, needs_gradient: bool) -> Tensor:
-        shapes = (self._batch, *shape)
-        gradient = Place(Buffer(f"{name} gradient", shapes)) if needs_gradient else None
-        return Tensor(name, shape, Place(Buffer(name, shapes)), gradient)
+        shapes, kept = (self._batch, *shape), self._operations.kept
+        gradient = Place(Buffer(f"{name} gradient", shapes, kept)) if needs_gradient else None
+        return Tensor(name, shape, Place(Buffer(name, shapes, kept)), gradient)
 
     def _share_gradient(self, inputs: Tensor, output: Tensor) -> None:
         """Let the gradient of the inputs overwrite that of the output."""

@@ -35,6 +35,11 @@ _AVX512_PROCESSORS = (
     "graniterapids", "graniterapids-d", "diamondrapids", "znver4", "znver5", "x86-64-v4",
 )  # fmt: skip
 
+_BFLOAT16_PROCESSORS = (
+    "cooperlake", "sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d",
+    "diamondrapids", "znver4", "znver5",
+)  # fmt: skip
+
 
 def target_name() -> str:
     """Return the processor that kernels are compiled for, and what of it is used."""
@@ -68,6 +73,16 @@ def target_selects_bytes() -> bool:
         return SETTINGS.CPU_NAME in set(_AVX512_PROCESSORS) - {"knl", "knm"}
     host = llvmlite.binding.get_host_cpu_features()
     return bool(host.get("avx512bw", False) and host.get("avx512vl", False))
+
+
+def target_has_bfloat16() -> bool:
+    """Tell whether kernels are compiled for a processor with AVX512_BF16: products of pairs."""
+    features = SETTINGS.CPU_FEATURES or ""
+    if "avx512bf16" in features:
+        return "+avx512bf16" in features
+    if SETTINGS.CPU_NAME:
+        return SETTINGS.CPU_NAME in _BFLOAT16_PROCESSORS
+    return bool(llvmlite.binding.get_host_cpu_features().get("avx512bf16", False))
 
 
 def cache_folder() -> Path:

@@ -11,7 +11,7 @@ import ctypes
 import inspect
 import pickle
 from functools import cache, partial
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 from llvmlite import ir
 from numba.core import types as numba_types
@@ -40,6 +40,18 @@ _DOES_NOTHING: Final = ctypes.cast(ctypes.pythonapi.Py_IsInitialized, ctypes.c_v
 """The address of what is only recorded: kernels that are loaded call it, with any arguments."""
 
 
+class Variant(NamedTuple):
+    """The constants of a function of a tile, and the names of its arrays of bfloat16."""
+
+    constants: tuple[int, ...]
+    bfloat16: tuple[str, ...]
+
+    @property
+    def told(self) -> str:
+        """Both, as text."""
+        return ", ".join(map(str, (self.constants, *self.bfloat16)))
+
+
 @final
 class TileFunction:
     """Functions that do what a `tile` does when a kernel calls it, one for each set of constants.
@@ -52,30 +64,37 @@ class TileFunction:
         self._define = tile._defn
         self._constants, self._elements = constants, elements
         self._code: CompiledCode | None = None
-        self._addresses: dict[tuple[int, ...], int] = {}
+        self._addresses: dict[Variant, int] = {}
         self._libraries: list[Any] = []  # they own the machine code
 
-    def address(self, *constants: int) -> int:
-        """Return the address of the function for these values of the constants, for `call_tile`."""
-        if constants not in self._addresses:
+    def address(self, *constants: int, bfloat16: tuple[str, ...] = ()) -> int:
+        """Return the address of the function for these values of the constants, for `call_tile`.
+
+        Arrays named in `bfloat16` are of that type.
+        """
+        wanted = Variant(constants, bfloat16)
+        if wanted not in self._addresses:
             recorder = active_recorder()
             if recorder is not None and not recorder.has_tiles:
-                recorder.note((self, constants), partial(self._wanted, constants))
+                recorder.note((self, wanted), partial(self._wanted, wanted))
                 return _DOES_NOTHING
-            self._addresses[constants] = self._made(constants)
-        return self._addresses[constants]
+            self._addresses[wanted] = self._made(wanted)
+        return self._addresses[wanted]
 
-    def _wanted(self, constants: tuple[int, ...]) -> WantedKernel:
-        names, make = self._names(constants), partial(self._made, constants)
-        told = self._define.__name__, str(constants)
+    def _wanted(self, variant: Variant) -> WantedKernel:
+        names, make = self._names(variant), partial(self._made, variant)
+        told = self._define.__name__, variant.told
         sources = self._compiled().sources | _emitted_code().sources
         return WantedKernel(names, told, LEAST_SIZE, sources, make, _shared())
 
-    def _names(self, constants: tuple[int, ...]) -> EntryNames:
-        kinds = sorted((name, str(kind)) for name, kind in self._elements.items())
+    def _names(self, variant: Variant) -> EntryNames:
+        kinds = sorted((name, str(kind)) for name, kind in self._kinds(variant).items())
         codes = f"{self._compiled().fingerprint} {_emitted_code().fingerprint} {kinds}"
-        made_from = codes, self._constants, constants
+        made_from = codes, self._constants, variant.constants
         return entry_names(self._define.__name__, made_from, cpu_target.target_context.codegen())
+
+    def _kinds(self, variant: Variant) -> dict[str, Any]:
+        return self._elements | dict.fromkeys(variant.bfloat16, types.uint16)
 
     def _compiled(self) -> CompiledCode:
         if self._code is None:
@@ -83,23 +102,23 @@ class TileFunction:
         return self._code
 
     @global_compiler_lock  # type: ignore[untyped-decorator]
-    def _made(self, constants: tuple[int, ...]) -> int:
+    def _made(self, variant: Variant) -> int:
         target = cpu_target.target_context
         codegen = target.codegen()
-        kernel, names, shared = self._define.__name__, self._names(constants), _shared()
+        kernel, names, shared = self._define.__name__, self._names(variant), _shared()
         name = names.packaged  # of the function: what comes from a package has it, too
 
         def rebuild(content: bytes) -> Any:
             return codegen.unserialize_library(pickle.loads(content))
 
-        library = shared.obtain(names, (kernel, str(constants)), rebuild)
+        library = shared.obtain(names, (kernel, variant.told), rebuild)
         if library is None:
             try:
                 target.refresh()
                 library = _TileLibrary(codegen, name)
-                given = dict(zip(self._constants, constants, strict=True))
+                given = dict(zip(self._constants, variant.constants, strict=True))
                 module = library.create_ir_module(name)
-                emitted(self._define, given, self._elements, target, module, name)
+                emitted(self._define, given, self._kinds(variant), target, module, name)
                 library.add_ir_module(module)
                 library.finalize()
                 content = pickle.dumps(library.serialize_using_object_code())

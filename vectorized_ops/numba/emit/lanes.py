@@ -15,6 +15,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from vectorized_ops.numba.compiling.compiler import target_has_avx512
+from vectorized_ops.numba.emit import bfloat16
 
 AVX512 = target_has_avx512()
 LANES = 16 if AVX512 else 8
@@ -104,17 +105,26 @@ class Lanes:
         return ir.Constant(_VECTOR, [float(value)] * LANES)
 
     def load(self, pointer: Value) -> Value:
-        """Return the `LANES` floats that begin at `pointer`."""
+        """Return the `LANES` floats that begin at `pointer`, of bfloat16 as float32."""
+        if _is_bfloat16(pointer):
+            return bfloat16.widened(self._builder, self.load_bits(pointer, LANES))
         return self._builder.load(self._builder.bitcast(pointer, _VECTOR.as_pointer()), align=4)
 
+    def load_bits(self, pointer: Value, number: int) -> Value:
+        """Return so many bfloat16 that begin at `pointer` as 16-bit integers."""
+        kind = ir.VectorType(bfloat16.BITS, number)
+        return self._builder.load(self._builder.bitcast(pointer, kind.as_pointer()), align=2)
+
     def store(self, value: Value, pointer: Value) -> None:
-        """Write a vector to the `LANES` floats that begin at `pointer`."""
-        self._builder.store(value, self._builder.bitcast(pointer, _VECTOR.as_pointer()), align=4)
+        """Write a vector to the `LANES` floats that begin at `pointer`, rounded if bfloat16."""
+        self._store(value, pointer, 1)
 
     def broadcast(self, pointer: Value) -> Value:
         """Return a vector of `LANES` copies of the float at `pointer`."""
-        undefined = ir.Constant(_VECTOR, ir.Undefined)
-        first = self._builder.insert_element(undefined, self._builder.load(pointer), _INT32(0))
+        undefined, value = ir.Constant(_VECTOR, ir.Undefined), self._builder.load(pointer)
+        if _is_bfloat16(pointer):
+            value = bfloat16.widened(self._builder, value)
+        first = self._builder.insert_element(undefined, value, _INT32(0))
         return self._builder.shuffle_vector(first, undefined, ir.Constant(_INDICES, [0] * LANES))
 
     def first(self, vector: Value) -> Value:
@@ -124,6 +134,18 @@ class Lanes:
     def fma(self, left: Value, right: Value, addend: Value) -> Value:
         """Return left * right + addend, rounded once."""
         return self._builder.call(self._fma, [left, right, addend])
+
+    def add_pairs(self, left: Value, right: Value, addend: Value) -> Value:
+        """Return addend + the sum of the products of pairs of bfloat16, one pair in each lane."""
+        return bfloat16.pair_products(self._builder, left, right, addend)
+
+    def as_pairs(self, first: Value, second: Value) -> Value:
+        """Return pairs of two vectors' numbers, rounded to bfloat16."""
+        return bfloat16.paired(self._builder, first, second)
+
+    def pairs_of_ones(self) -> Value:
+        """Return pairs of bfloat16 ones as a vector."""
+        return self._builder.bitcast(ir.Constant(_INDICES, [bfloat16.ONES] * LANES), _VECTOR)
 
     def add(self, left: Value, right: Value) -> Value:
         """Return left + right."""
@@ -267,9 +289,16 @@ class Lanes:
 
     def store_past(self, value: Value, pointer: Value) -> None:
         """Write a vector past the caches, at whole vectors only; see `emit.non_temporal`."""
-        target = self._builder.bitcast(pointer, _VECTOR.as_pointer())
-        store = self._builder.store(value, target, align=4 * LANES)
+        store = self._store(value, pointer, LANES)
         store.set_metadata("nontemporal", self._builder.module.add_metadata([_INT32(1)]))
+
+    def _store(self, value: Value, pointer: Value, aligned: int) -> Value:
+        """Write a vector to a pointer that is a multiple of so many elements."""
+        size = 4
+        if _is_bfloat16(pointer):
+            value, size = bfloat16.narrowed(self._builder, value), 2
+        target = self._builder.bitcast(pointer, value.type.as_pointer())
+        return self._builder.store(value, target, align=aligned * size)
 
     def loop(
         self,
@@ -311,3 +340,7 @@ class Lanes:
             phi.add_incoming(first, before)
             phi.add_incoming(result, last)
         return joined
+
+
+def _is_bfloat16(pointer: Value) -> bool:
+    return bool(pointer.type.pointee == bfloat16.BITS)

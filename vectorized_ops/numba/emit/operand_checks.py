@@ -6,11 +6,13 @@ from typing import final
 
 import numpy as np
 
+from vectorized_ops.bfloat16 import STORED
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, padded_images
 from vectorized_ops.shapes import ConvolutionShape
 
 _FLOAT = np.dtype(np.float32)
+_ACTIVATIONS = _FLOAT, STORED
 
 
 @final
@@ -43,9 +45,10 @@ class Operands:
         self, name: str, array: AnyArray, expected: tuple[int, ...], ordered: bool = False
     ) -> None:
         lies = not ordered or array.flags.c_contiguous
-        if array.shape != expected or array.dtype != _FLOAT or not lies:
+        kinds = (_FLOAT,) if ordered else _ACTIVATIONS
+        if array.shape != expected or array.dtype not in kinds or not lies:
             raise OperationError(
                 f"{name} of shape {array.shape}, type {array.dtype} and strides {array.strides} "
-                f"were given to {self._shape}: expected shape {expected}, float32"
-                f"{' in C order' * ordered}"
+                f"were given to {self._shape}: expected shape {expected}, "
+                f"{'float32 in C order' if ordered else 'float32, or uint16 for bfloat16'}"
             )

@@ -5,10 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-import numpy as np
-
 from knltrain.backends.cpu.memory import Flow, Tensor
 from knltrain.backends.cpu.stages.stage import OperationStage, Run, Stage
+from vectorized_ops.bfloat16 import copy_values
 from vectorized_ops.implementations import Operations
 from vectorized_ops.layout import AnyArray
 
@@ -143,7 +142,7 @@ class DropoutStage(Stage):
         if run.training:
             self._operation.forward(values, out, self._key(run), run.first_image)
         elif not _same(values, out):
-            np.copyto(out, values)
+            copy_values(values, out)
 
     def backward(self, run: Run) -> None:
         """Drop the same of the gradient."""

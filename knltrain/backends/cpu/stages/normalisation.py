@@ -11,6 +11,7 @@ from knltrain.backends.cpu.memory import Flow, Tensor
 from knltrain.backends.cpu.stages.stage import Run, Stage, channel_zeros
 from knltrain.backends.cpu.stages.weighted import WeightedStage
 from knltrain.errors import NetworkError
+from vectorized_ops.bfloat16 import copy_values
 from vectorized_ops.epilogue import IDENTITY, Epilogue
 from vectorized_ops.implementations import Operations
 from vectorized_ops.layout import AnyArray
@@ -251,4 +252,4 @@ def pass_on(operations: Operations, gradient: Any, flow: Flow) -> None:
     if flow.add:
         operations.add(flow.out, gradient, flow.out)
     elif flow.out is not gradient and not np.shares_memory(flow.out, gradient):
-        np.copyto(flow.out, gradient)
+        copy_values(gradient, flow.out)

@@ -25,7 +25,7 @@ def destination(
     """
     target = pixels(out)
     masking = (target[0], 0) if mask is None else pixels(mask)
-    if not mode & (ADD | MASK) and streamed(target[0], 4 * out.size, source):
+    if not mode & (ADD | MASK) and streamed(target[0], out.nbytes, source):
         mode |= PAST
     return target, masking, mode
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.compiling.tile_functions import NO_TILE, TileFunction, call_tile
+from vectorized_ops.numba.emit.elements import as_pair
 from vectorized_ops.numba.emit.lanes import AVX512, LANES
 from vectorized_ops.numba.emit.non_temporal import finish_stores
 from vectorized_ops.numba.emit.threads import part
@@ -44,9 +45,12 @@ def tile_rows(filters: int) -> int:
     return min(heights, key=lambda rows: -(-filters // rows) * (rows + 1.0))
 
 
-def pixel_block(lines: int, channels: int, images: int) -> int:
-    """Return over how many pixels a block of weights is used while their inputs stay in cache."""
-    return int(np.clip(PANEL_BYTES // (4 * lines * channels * images), 1, 16))
+def pixel_block(lines: int, channels: int, images: int, size: int = 4) -> int:
+    """Return over how many pixels a block of weights is used while their inputs stay in cache.
+
+    A value of these has `size` bytes.
+    """
+    return int(np.clip(PANEL_BYTES // (size * lines * channels * images), 1, 16))
 
 
 def split_threads(threads: int, pixels: int, blocks: int) -> tuple[int, int]:
@@ -70,11 +74,14 @@ def pack_weights(
     lines: int,
     columns: int,
     backward: bool,
+    pairs: bool = False,
 ) -> None:
     """Write weights (K, C/groups, R, S), flat, as blocks (groups, blocks, R, S, channels, rows).
 
     `filters` and `channels` are those of one group: for backward-data the channels and the filters
-    of the forward pass, and the columns of the kernel run backwards (see `taps`).
+    of the forward pass, and the columns of the kernel run backwards (see `taps`). With `pairs`, two
+    neighbouring rows of a block become one of pairs of bfloat16; the second half of the block's
+    memory is not used then.
     """
     taps = lines * columns
     blocks = (filters + rows - 1) // rows
@@ -97,6 +104,17 @@ def pack_weights(
                     begin = source + c * channel_step + tap
                     for i in range(rows):
                         out[target + c * rows + i] = weights[begin + i * filter_step]
+        if pairs:
+            pair_rows(out, item * size, rows, taps * channels // 2)
+
+
+@kernel
+def pair_rows(out: Any, begin: int, rows: int, pairs: int) -> None:
+    """Write neighbouring rows of a block of weights as one of pairs of bfloat16, in their place."""
+    for pair in range(pairs):
+        target, source = begin + pair * rows, begin + 2 * pair * rows
+        for i in range(rows):
+            out[target + i] = as_pair(out[source + i], out[source + rows + i])
 
 
 @kernel
@@ -151,13 +169,20 @@ class Tiles(NamedTuple):
     narrow: int
 
 
-def tiles_of(function: TileFunction, rows: int, columns: Collection[int], *more: int) -> Tiles:
+def tiles_of(
+    function: TileFunction,
+    rows: int,
+    columns: Collection[int],
+    *more: int,
+    bfloat16: tuple[str, ...] = (),
+) -> Tiles:
     """Return the tiles of so many rows, as far as their numbers of columns are wanted.
 
-    `more` are the constants that `function` has beside rows and columns.
+    `more` are the constants that `function` has beside rows and columns; arrays named in `bfloat16`
+    are of that type.
     """
     wide, narrow = (
-        function.address(rows, count, *more) if count in columns else NO_TILE
+        function.address(rows, count, *more, bfloat16=bfloat16) if count in columns else NO_TILE
         for count in (TILE_COLUMNS, 1)
     )
     return Tiles(rows, wide, narrow)
@@ -170,9 +195,15 @@ def columns_of(images: int) -> tuple[int, ...]:
 
 
 @functools.cache
-def correlation_kernel(rows: int, images: int) -> Callable[..., None]:
-    """Return the kernel with tiles of so many rows, for so many images."""
-    return partial(_correlate, tiles_of(CORRELATION, rows, columns_of(images)))
+def correlation_kernel(
+    rows: int, images: int, pairs: bool = False, bfloat16: tuple[str, ...] = ()
+) -> Callable[..., None]:
+    """Return the kernel with tiles of so many rows, for so many images.
+
+    `bfloat16` are the names of its arrays of that type. With `pairs` it multiplies in bfloat16.
+    """
+    columns = columns_of(images)
+    return partial(_correlate, tiles_of(CORRELATION, rows, columns, int(pairs), bfloat16=bfloat16))
 
 
 @parallel_kernel

@@ -13,7 +13,7 @@ from typing import Any, Final
 from numba import types
 
 from vectorized_ops.numba.compiling.tile_functions import TileFunction
-from vectorized_ops.numba.emit.lanes import Lanes, Value, tile
+from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
 from vectorized_ops.numba.kernels.arithmetic.batch_normalisation import moments
 from vectorized_ops.numba.kernels.arithmetic.sums import accumulate
 from vectorized_ops.numba.kernels.convolution.destination import (
@@ -26,8 +26,8 @@ from vectorized_ops.numba.kernels.convolution.destination import (
 
 @tile
 def correlation_tile(
-    typingctx: Any, rows: Any, columns: Any, out: Any, out_index: Any, images: Any, bias: Any,
-    bias_index: Any, weights: Any, weights_index: Any, inputs: Any, inputs_index: Any,
+    typingctx: Any, rows: Any, columns: Any, pairs: Any, out: Any, out_index: Any, images: Any,
+    bias: Any, bias_index: Any, weights: Any, weights_index: Any, inputs: Any, inputs_index: Any,
     segments: Any, first: Any, count: Any, mask: Any, mask_index: Any, mode: Any, done: Any,
     coming: Any, coming_index: Any, coming_step: Any, wanted: Any, sums: Any, sums_index: Any,
     pivots: Any, pivots_index: Any, fresh: Any, bits: Any, bits_index: Any,
@@ -48,59 +48,65 @@ def correlation_tile(
     and behind it a vector of their squares, pivots[pivots_index + i] being its pivot: if `fresh` it
     becomes the row's first result. Not counted are the first `done` rows, and images to which
     `bits` gives 0 instead of -1.
+
+    With `pairs`, inputs are bfloat16 and a weight is the pair of two neighbouring rows, in the bits
+    of a float32: weights[weights_index + (row + t)/2*rows + i], `row` and the steps being even.
     """
     height, width = rows.literal_value, columns.literal_value
     index = types.int64
     signature = types.void(
-        rows, columns, out, index, index, bias, index, weights, index, inputs, index, segments,
-        index, index, mask, index, index, index, coming, index, index, types.boolean, sums, index,
-        pivots, index, types.boolean, bits, index,
+        rows, columns, pairs, out, index, index, bias, index, weights, index, inputs, index,
+        segments, index, index, mask, index, index, index, coming, index, index, types.boolean,
+        sums, index, pivots, index, types.boolean, bits, index,
     )  # fmt: skip
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
-        results = _correlate(lanes, args, height, width)
-        with builder.if_then(args[21]):
-            totals, pivots = lanes.pointer(22, args[22], args[23]), lanes.pointer(24, *args[24:26])
-            real = lanes.pointer(27, args[27], args[28])
-            gather_moments(lanes, results, width, args[17], totals, pivots, args[26], real)
+        results = _correlate(lanes, args, height, width, bool(pairs.literal_value))
+        with builder.if_then(args[22]):
+            totals, pivots = lanes.pointer(23, args[23], args[24]), lanes.pointer(25, *args[25:27])
+            real = lanes.pointer(28, args[28], args[29])
+            gather_moments(lanes, results, width, args[18], totals, pivots, args[27], real)
         return context.get_dummy_value()
 
     return signature, generate
 
 
 CORRELATION: Final = TileFunction(
-    correlation_tile, ("rows", "columns"), segments=types.int64, bits=types.int32
+    correlation_tile, ("rows", "columns", "pairs"), segments=types.int64, bits=types.int32
 )
 
 
 @tile
 def point_tile(
-    typingctx: Any, rows: Any, columns: Any, images: Any, out: Any, out_index: Any, weights: Any,
-    weights_index: Any, inputs: Any, inputs_index: Any, steps: Any, coming: Any, coming_index: Any,
-    coming_step: Any,
+    typingctx: Any, rows: Any, columns: Any, images: Any, pairs: Any, out: Any, out_index: Any,
+    weights: Any, weights_index: Any, inputs: Any, inputs_index: Any, steps: Any, coming: Any,
+    coming_index: Any, coming_step: Any,
 ) -> Any:  # fmt: skip
     """Write `rows` x `columns` vectors of a product of weights and inputs; `images` is a constant.
 
     out[out_index + i*images + j*LANES + lane] = sum over t < steps, steps >= 1, of
     weights[weights_index + t*rows + i] * inputs[inputs_index + t*images + j*LANES + lane].
-    What is `coming` is asked for as in `correlation_tile`.
+    What is `coming` is asked for, and `pairs` are multiplied, as in `correlation_tile`.
     """
     height, width, row = rows.literal_value, columns.literal_value, images.literal_value
     index = types.int64
     signature = types.void(
-        rows, columns, images, out, index, weights, index, inputs, index, index, coming, index,
-        index,
+        rows, columns, images, pairs, out, index, weights, index, inputs, index, index, coming,
+        index, index,
     )  # fmt: skip
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        lanes = Lanes(context, builder, signature)
-        results = sum_products(
-            lanes, args[9], [lanes.constant(0.0)] * (height * width), width,
-            lanes.pointer(5, *args[5:7]), lanes.pointer(7, *args[7:9]), lanes.integer(row),
-            lanes.pointer(10, *args[10:12]), args[12],
+        lanes, paired = Lanes(context, builder, signature), bool(pairs.literal_value)
+        sum_up = sum_pair_products if paired else sum_products
+        results = sum_up(
+            lanes, lanes.quotient(args[10], 1 + paired), [lanes.constant(0.0)] * (height * width),
+            width, lanes.pointer(6, *args[6:8]), lanes.pointer(8, *args[8:10]), lanes.integer(row),
+            lanes.pointer(11, *args[11:13]), args[13],
         )  # fmt: skip
-        target = lanes.pointer(3, *args[3:5])
+        if paired:
+            results = _in_order(lanes, results, width)
+        target = lanes.pointer(4, *args[4:6])
         for number, value in enumerate(results):
             i, j = divmod(number, width)
             lanes.store(value, lanes.at(target, i * row + j * lanes.width))
@@ -109,7 +115,7 @@ def point_tile(
     return signature, generate
 
 
-POINT: Final = TileFunction(point_tile, ("rows", "columns", "images"))
+POINT: Final = TileFunction(point_tile, ("rows", "columns", "images", "pairs"))
 
 
 def gather_moments(
@@ -143,30 +149,35 @@ def add_moments(lanes: Lanes, row: list[Value], pivot: Value, sums: Value, real:
         lanes.store(total, place)
 
 
-def _correlate(lanes: Lanes, args: Any, height: int, width: int) -> list[Value]:
+def _correlate(lanes: Lanes, args: Any, height: int, width: int, pairs: bool) -> list[Value]:
     """Emit the sums of a tile and their stores; return the sums."""
-    images = args[4]
-    weights, inputs = lanes.pointer(7, args[7], args[8]), lanes.pointer(9, args[9], args[10])
-    table = lanes.pointer(11, args[11], lanes.product(args[12], 3))
-    coming = lanes.pointer(18, args[18], args[19])
+    images = args[5]
+    weights, inputs = lanes.pointer(8, args[8], args[9]), lanes.pointer(10, args[10], args[11])
+    table = lanes.pointer(12, args[12], lanes.product(args[13], 3))
+    coming = lanes.pointer(19, args[19], args[20])
     start = []
     for i in range(height):
-        start += [lanes.broadcast(lanes.pointer(5, args[5], args[6], i))] * width
+        start += [lanes.broadcast(lanes.pointer(6, args[6], args[7], i))] * width
+    sum_up = sum_pair_products if pairs else sum_products
 
     def segment(number: Value, sums: list[Value]) -> list[Value]:
         entry = lanes.at(table, lanes.product(number, 3))
         place = lanes.load_integer(entry)
         row = lanes.load_integer(lanes.at(entry, 1))
-        return sum_products(
-            lanes, lanes.load_integer(lanes.at(entry, 2)), sums, width,
-            lanes.at(weights, lanes.product(row, height)),
-            lanes.at(inputs, place), images, lanes.at(coming, place), args[20],
+        steps = lanes.load_integer(lanes.at(entry, 2))
+        if pairs:
+            row, steps = lanes.quotient(row, 2), lanes.quotient(steps, 2)
+        return sum_up(
+            lanes, steps, sums, width, lanes.at(weights, lanes.product(row, height)),
+            lanes.at(inputs, place), images, lanes.at(coming, place), args[21],
         )  # fmt: skip
 
-    target, masking = lanes.pointer(2, args[2], args[3]), lanes.pointer(14, args[14], args[15])
-    fetch_targets(lanes, height, width, target, masking, images, args[16])
-    results = lanes.loop(args[13], start, segment, maybe_none=True)
-    store_results(lanes, results, width, target, masking, images, args[16], args[17])
+    target, masking = lanes.pointer(3, args[3], args[4]), lanes.pointer(15, args[15], args[16])
+    fetch_targets(lanes, height, width, target, masking, images, args[17])
+    results = lanes.loop(args[14], start, segment, maybe_none=True)
+    if pairs:
+        results = _in_order(lanes, results, width)
+    store_results(lanes, results, width, target, masking, images, args[17], args[18])
     return results
 
 
@@ -198,6 +209,80 @@ def sum_products(
         return results
 
     return lanes.loop(steps, sums, step, maybe_none)
+
+
+def sum_pair_products(
+    lanes: Lanes,
+    steps: Value,
+    sums: list[Value],
+    width: int,
+    weights: Value,
+    inputs: Value,
+    images: Value,
+    coming: Value,
+    coming_step: Value,
+) -> list[Value]:
+    """Emit `sum_products` of bfloat16, two channels a step: weights are pairs.
+
+    Two vectors of images wide, a tile keeps them in the order of `_unpacked`, see `_in_order`.
+    """
+    height = len(sums) // width
+
+    def step(t: Value, sums: list[Value]) -> list[Value]:
+        first = lanes.at(inputs, lanes.product(lanes.product(t, 2), images))
+        rows = [lanes.load_bits(at, width * LANES) for at in (first, lanes.at(first, images))]
+        vectors = _unpacked(lanes, rows[0], rows[1], width)
+        for row in (0, 1):
+            channel = lanes.sum(lanes.product(t, 2), row)
+            lanes.prefetch(lanes.at(coming, lanes.product(channel, coming_step)), level=2)
+        factors = lanes.at(weights, lanes.product(t, height))
+        results = []
+        for i in range(height):
+            weight = lanes.broadcast(lanes.at(factors, i))
+            for j in range(width):
+                results.append(lanes.add_pairs(weight, vectors[j], sums[i * width + j]))
+        return results
+
+    return lanes.loop(steps, sums, step)
+
+
+def _unpacked(lanes: Lanes, first: Value, second: Value, width: int) -> list[Value]:
+    """Return vectors of pairs of neighbouring rows, as float32.
+
+    One vector has the pairs in the order of the images. Of two vectors each takes half of the
+    images of each 128 bits, as one instruction unpacks them.
+    """
+    size, kind = width * LANES, lanes.constant(0.0).type
+    if width == 1:
+        orders = [[lane + half * size for lane in range(LANES) for half in (0, 1)]]
+    else:
+        orders = [
+            [
+                begin + lane + half * size
+                for begin in range(part, size, 8)
+                for lane in range(4)
+                for half in (0, 1)
+            ]
+            for part in (0, 4)
+        ]
+    return [lanes.builder.bitcast(lanes.shuffle(first, second, order), kind) for order in orders]
+
+
+def _in_order(lanes: Lanes, results: list[Value], width: int) -> list[Value]:
+    """Return rows of so many vectors of `_unpacked` in the order of the images."""
+    if width == 1:
+        return results
+    order = [
+        half * LANES + begin + lane
+        for begin in range(0, LANES, 4)
+        for half in (0, 1)
+        for lane in range(4)
+    ]
+    return [
+        lanes.shuffle(results[i], results[i + 1], part)
+        for i in range(0, len(results), 2)
+        for part in (order[:LANES], order[LANES:])
+    ]
 
 
 def store_results(

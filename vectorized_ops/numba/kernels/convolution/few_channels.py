@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 import numba
-import numpy as np
 
 from vectorized_ops.numba.compiling.compiler import parallel_kernel
 from vectorized_ops.numba.emit.threads import part
@@ -74,4 +73,4 @@ def copy_with_borders(
                     for i in range(pixel):
                         out[begin + i] = inputs[source + i]
                 else:
-                    out[begin : begin + pixel] = np.float32(0.0)
+                    out[begin : begin + pixel] = 0

@@ -19,6 +19,7 @@ import numpy as np
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.compiling.tile_functions import call_tile
+from vectorized_ops.numba.emit.elements import element, sum_of_pair
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.threads import part
 from vectorized_ops.numba.kernels.convolution.direct import tile_rows, tiles_of
@@ -120,19 +121,20 @@ def sums_size(shape: ConvolutionShape, panels: Panels) -> int:
 @kernel
 def turn_pixel(
     panel: Any, index: int, width: int, sums: Any, sums_index: int, gradient: Any, source: int,
-    filters: int, row: int, images: int,
+    filters: int, row: int, images: int, pairs: bool,
 ) -> None:  # fmt: skip
     """Write one pixel of a panel (images, width*LANES) from `filters` rows of the gradient.
 
-    A row, of which the first `images` are used, lies `row` floats behind the one before.
+    A row, of which the first `images` are used, lies `row` floats behind the one before. With
+    `pairs`, an image is a pair of bfloat16 of two of them.
     """
     if filters < LANES:
         for i in range(LANES):
             total = np.float32(0.0)
             for n in range(images):
-                value = gradient[source + i * row + n] if i < filters else np.float32(0.0)
+                value = element(gradient, source + i * row + n) if i < filters else np.float32(0.0)
                 panel[index + n * LANES + i] = value
-                total += value
+                total += sum_of_pair(value) if pairs else value
             sums[sums_index + i] += total
         return
     wide = width * LANES
@@ -140,23 +142,32 @@ def turn_pixel(
         for i in range(0, wide, LANES):
             turn_tile(
                 panel, index + n * wide + i, wide, sums, sums_index + i,
-                gradient, source + i * row + n, row,
+                gradient, source + i * row + n, row, pairs,
             )  # fmt: skip
 
 
 @functools.cache
-def outer_product_kernel(rows: int, images: int, columns: tuple[int, ...]) -> Callable[..., None]:
+def outer_product_kernel(
+    rows: int,
+    images: int,
+    columns: tuple[int, ...],
+    pairs: bool = False,
+    bfloat16: tuple[str, ...] = (),
+) -> Callable[..., None]:
     """Return the kernel whose tiles have so many rows (channels) and sum over so many images.
 
-    `columns` are those of its panels.
+    `columns` are those of its panels. With `pairs`, images are pairs of bfloat16; `bfloat16` names
+    arrays of its tiles that are of that type.
     """
-    return partial(_weights_gradient, tiles_of(OUTER_PRODUCT, rows, columns, images), images)
+    tiles = tiles_of(OUTER_PRODUCT, rows, columns, images, int(pairs), bfloat16=bfloat16)
+    return partial(_weights_gradient, tiles, images, pairs)
 
 
 @parallel_kernel
 def _weights_gradient(
     tiles: Any,
     images: int,
+    pairs: bool,
     inputs: Any,
     inputs_distance: int,
     gradient: Any,
@@ -203,7 +214,7 @@ def _weights_gradient(
                     turn_pixel(
                         panel, at * pixel_size, vectors, bias_sums[mine], column * PANEL,
                         gradient, pixel * gradient_distance + starts[column] * images,
-                        filters, images, images,
+                        filters, images, images, pairs,
                     )  # fmt: skip
                 group = column * groups // panels
                 for row_block in range(row_blocks):

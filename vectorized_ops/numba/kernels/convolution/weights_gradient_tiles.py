@@ -9,6 +9,7 @@ where they lie, filters are lanes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from numba import types
@@ -31,6 +32,7 @@ def outer_product_tile(
     rows: Any,
     columns: Any,
     images: Any,
+    pairs: Any,
     out: Any,
     out_index: Any,
     left: Any,
@@ -53,28 +55,30 @@ def outer_product_tile(
     are displacements in the instruction; lines and pixels are at least 1. A call's products are
     summed by themselves and then added, so that rounding errors grow with the number of calls, not
     of products. While one pixel of `left` is used the next is fetched: pixels lie far apart, which
-    no hardware prefetcher follows.
+    no hardware prefetcher follows. With `pairs`, what is multiplied are pairs of bfloat16 in the
+    bits of float32, two neighbouring images each.
     """
     height, width, batch = rows.literal_value, columns.literal_value, images.literal_value
     index = types.int64
     signature = types.void(
-        rows, columns, images, out, index, left, index, index, index, right, index, index, index,
-        index, index,
+        rows, columns, images, pairs, out, index, left, index, index, index, right, index, index,
+        index, index, index,
     )  # fmt: skip
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
-        left, right = lanes.pointer(5, args[5], args[6]), lanes.pointer(9, args[9], args[10])
+        left, right = lanes.pointer(6, args[6], args[7]), lanes.pointer(10, args[10], args[11])
+        multiply = _multiply(lanes, pairs)
 
         def line(y: Value, sums: list[Value]) -> list[Value]:
-            at_left = lanes.at(left, lanes.product(y, args[8]))
-            at_right = lanes.at(right, lanes.product(y, args[12]))
+            at_left = lanes.at(left, lanes.product(y, args[9]))
+            at_right = lanes.at(right, lanes.product(y, args[13]))
             return _sum_pixels(
-                lanes, sums, width, batch, at_left, args[7], at_right, args[11], args[13]
+                lanes, sums, width, batch, at_left, args[8], at_right, args[12], args[14], multiply
             )
 
         nothing = [lanes.constant(0.0)] * (height * width)
-        _add_to(lanes, lanes.loop(args[14], nothing, line), lanes.pointer(3, args[3], args[4]))
+        _add_to(lanes, lanes.loop(args[15], nothing, line), lanes.pointer(4, args[4], args[5]))
         return context.get_dummy_value()
 
     return signature, generate
@@ -82,9 +86,9 @@ def outer_product_tile(
 
 @tile
 def point_sums_tile(
-    typingctx: Any, rows: Any, columns: Any, images: Any, out: Any, out_index: Any, out_block: Any,
-    left: Any, left_index: Any, left_pixel: Any, right: Any, right_index: Any, right_pixel: Any,
-    pixels: Any, channels: Any,
+    typingctx: Any, rows: Any, columns: Any, images: Any, pairs: Any, out: Any, out_index: Any,
+    out_block: Any, left: Any, left_index: Any, left_pixel: Any, right: Any, right_index: Any,
+    right_pixel: Any, pixels: Any, channels: Any,
 ) -> Any:  # fmt: skip
     """Add to the tiles of all `channels`, as `outer_product_tile` to one, products of one line.
 
@@ -94,30 +98,35 @@ def point_sums_tile(
     height, width, batch = rows.literal_value, columns.literal_value, images.literal_value
     index = types.int64
     signature = types.void(
-        rows, columns, images, out, index, index, left, index, index, right, index, index, index,
-        index,
+        rows, columns, images, pairs, out, index, index, left, index, index, right, index, index,
+        index, index,
     )  # fmt: skip
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
-        target, left = lanes.pointer(3, *args[3:5]), lanes.pointer(6, *args[6:8])
-        right = lanes.pointer(9, *args[9:11])
-        last = builder.sub(args[13], lanes.integer(height))
-        blocks = lanes.quotient(lanes.sum(args[13], height - 1), height)
+        target, left = lanes.pointer(4, *args[4:6]), lanes.pointer(7, *args[7:9])
+        right, multiply = lanes.pointer(10, *args[10:12]), _multiply(lanes, pairs)
+        last = builder.sub(args[14], lanes.integer(height))
+        blocks = lanes.quotient(lanes.sum(args[14], height - 1), height)
 
         def block(number: Value) -> None:
             row = lanes.product(number, height)
             row = builder.select(builder.icmp_signed("<", row, last), row, last)
             sums = _sum_pixels(
                 lanes, [lanes.constant(0.0)] * (height * width), width, batch,
-                lanes.at(left, lanes.product(row, batch)), args[8], right, args[11], args[12],
+                lanes.at(left, lanes.product(row, batch)), args[9], right, args[12], args[13],
+                multiply,
             )  # fmt: skip
-            _add_to(lanes, sums, lanes.at(target, lanes.product(number, args[5])))
+            _add_to(lanes, sums, lanes.at(target, lanes.product(number, args[6])))
 
         repeat(lanes, blocks, block)
         return context.get_dummy_value()
 
     return signature, generate
+
+
+def _multiply(lanes: Lanes, pairs: Any) -> Callable[[Value, Value, Value], Value]:
+    return lanes.add_pairs if pairs.literal_value else lanes.fma
 
 
 def _sum_pixels(
@@ -130,6 +139,7 @@ def _sum_pixels(
     right: Value,
     right_step: Value,
     pixels: Value,
+    multiply: Callable[[Value, Value, Value], Value],
 ) -> list[Value]:
     """Emit the sums of a tile and of its products over a line of pixels, and over the images."""
     height = len(sums) // width
@@ -152,7 +162,7 @@ def _sum_pixels(
                 for i in range(height):
                     value = lanes.broadcast(lanes.at(values, i * batch))
                     for j in range(width):
-                        results.append(lanes.fma(value, vectors[j], sums[i * width + j]))
+                        results.append(multiply(value, vectors[j], sums[i * width + j]))
                 sums = results
             return sums
 
@@ -167,7 +177,7 @@ def _add_to(lanes: Lanes, sums: list[Value], target: Value) -> None:
         lanes.store(lanes.add(lanes.load(place), value), place)
 
 
-_SHAPE = ("rows", "columns", "images")
+_SHAPE = ("rows", "columns", "images", "pairs")
 
 OUTER_PRODUCT: Final = TileFunction(outer_product_tile, _SHAPE)
 POINT_SUMS: Final = TileFunction(point_sums_tile, _SHAPE)
@@ -184,14 +194,15 @@ def turn_tile(
     inputs: Any,
     inputs_index: Any,
     inputs_row: Any,
+    pairs: Any,
 ) -> Any:
     """Transpose LANES x LANES values, and add the rows of the result to LANES sums.
 
     out[out_index + n*out_row + i] = inputs[inputs_index + i*inputs_row + n];
-    sums[sums_index + i] += sum over n.
+    sums[sums_index + i] += sum over n. If `pairs`, values are pairs of bfloat16, and both count.
     """
     index = types.int64
-    signature = types.void(out, index, index, sums, index, inputs, index, index)
+    signature = types.void(out, index, index, sums, index, inputs, index, index, types.boolean)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
@@ -201,9 +212,16 @@ def turn_tile(
         rows = transposed(lanes, rows)
         for number, row in enumerate(rows):
             lanes.store(row, lanes.at(target, lanes.product(args[2], number)))
-        while len(rows) > 1:
-            rows = [lanes.add(*pair) for pair in zip(rows[::2], rows[1::2], strict=True)]
-        lanes.store(lanes.add(lanes.load(total), rows[0]), total)
+        with builder.if_else(args[8]) as (paired, single):
+            with paired:
+                both = lanes.load(total)
+                for row in rows:
+                    both = lanes.add_pairs(row, lanes.pairs_of_ones(), both)
+                lanes.store(both, total)
+            with single:
+                while len(rows) > 1:
+                    rows = [lanes.add(*pair) for pair in zip(rows[::2], rows[1::2], strict=True)]
+                lanes.store(lanes.add(lanes.load(total), rows[0]), total)
         return context.get_dummy_value()
 
     return signature, generate

@@ -28,6 +28,7 @@ from vectorized_ops.numba.kernels.convolution.direct import (
     Tiles,
     block_size,
     columns_of,
+    pair_rows,
     tiles_of,
     weights_step,
 )
@@ -108,11 +109,14 @@ def _transform_weights(
     channels: int,
     backward: bool,
     scratch: Any,
+    points: int,
+    pairs: bool,
 ) -> None:
     """Write weights (K, C, r, r), flat, as (n*n, blocks, channels, rows); `area` is r*r.
 
     Blocks are `block_size` apart, points `weights_step`. For backward-data `filters` and `channels`
-    change roles and taps run backwards. `scratch` is (threads, CHANNELS_AT_ONCE * r*r, LANES).
+    change roles and taps run backwards. `scratch` is (threads, CHANNELS_AT_ONCE * r*r, LANES). With
+    `pairs` rows become pairs, as in `direct.pack_weights`; `points` are n*n.
     """
     threads, blocks = scratch.shape[0], (filters + rows - 1) // rows
     size, step = block_size(rows, channels), weights_step(blocks, rows, channels)
@@ -129,6 +133,9 @@ def _transform_weights(
                 for c in range(number):
                     place = block * size + (begin + c) * rows
                     call_tile(tile, out, place, step, own, c * area * LANES)
+            if pairs:
+                for point in range(points):
+                    pair_rows(out, point * step + block * size, rows, channels // 2)
 
 
 @kernel
@@ -158,18 +165,28 @@ class SquareTiles(NamedTuple):
 
 @functools.cache
 def square_kernel(
-    outputs: int, taps: int, rows: int, ends: Ends, images: int
+    outputs: int,
+    taps: int,
+    rows: int,
+    ends: Ends,
+    images: int,
+    inputs: tuple[str, ...] = (),
+    results: tuple[str, ...] = (),
+    pairs: bool = False,
 ) -> Callable[..., None]:
-    """Return the kernel of F(outputs x outputs, taps x taps) with tiles of so many filters.
+    """Return the kernel of F(m x m, r x r) with register tiles of so many rows.
 
-    `ends` are those of the map of results.
+    `ends` are those of the map of results. `inputs` and `results` name what of the arrays of these
+    tiles is of bfloat16. With `pairs` the points of inputs are bfloat16 too, and multiplied so.
     """
+    points = ("out",) * pairs
+    read = ("coming",) * bool(inputs) + ("inputs",) * pairs
     tiles = SquareTiles(
         outputs + taps - 1,
         used_points(outputs, taps, ends),
-        tiles_of_kinds(SQUARE_INPUT, outputs, taps, ends),
-        tiles_of_kinds(SQUARE_OUTPUT, outputs, taps, ends),
-        tiles_of(POINT, rows, columns_of(images), PIECE),
+        tiles_of_kinds(SQUARE_INPUT, outputs, taps, ends, bfloat16=inputs + points),
+        tiles_of_kinds(SQUARE_OUTPUT, outputs, taps, ends, bfloat16=results),
+        tiles_of(POINT, rows, columns_of(images), PIECE, int(pairs), bfloat16=read),
     )
     return partial(_convolve_points, tiles)
 

@@ -56,13 +56,23 @@ def used_points(outputs: int, taps: int, ends: Ends) -> Any:
     return used.reshape(4, side * side)
 
 
-def tiles_of_kinds(function: TileFunction, outputs: int, taps: int, ends: Ends) -> Any:
-    """Return an array (4,) of int64 with the address of a tile's function for each kind."""
+def tiles_of_kinds(
+    function: TileFunction,
+    outputs: int,
+    taps: int,
+    ends: Ends,
+    *more: int,
+    bfloat16: tuple[str, ...] = (),
+) -> Any:
+    """Return an array (4,) of int64 with the address of a tile's function for each kind.
+
+    `more` are further constants; its arrays named in `bfloat16` are of that type.
+    """
     addresses = np.full(4, NO_TILE, np.int64)
     for kind in kinds(outputs, ends):
         lines = ends.lines if kind & LOW else outputs
         columns = ends.columns if kind & NARROW else outputs
-        addresses[kind] = function.address(outputs, taps, lines, columns)
+        addresses[kind] = function.address(outputs, taps, lines, columns, *more, bfloat16=bfloat16)
     return addresses
 
 

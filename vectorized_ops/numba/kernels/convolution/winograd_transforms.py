@@ -180,33 +180,47 @@ def square_weights_tile(
 
 @tile
 def square_gradient_tile(
-    typingctx: Any, outputs: Any, taps: Any, lines: Any, columns: Any, out: Any, out_index: Any,
-    out_point: Any, pixels: Any, pixel: Any, vectors: Any,
+    typingctx: Any, outputs: Any, taps: Any, lines: Any, columns: Any, pairs: Any, out: Any,
+    out_index: Any, out_point: Any, pixels: Any, pixel: Any, vectors: Any, row: Any,
 ) -> Any:  # fmt: skip
     """Write A g A^T of `vectors` vectors of the tile's pixels g, at pixels[(i*m + j)*pixel].
 
     Point (i, j) goes to out[out_index + (i*n + j)*out_point]. The adjoint of the output's map.
+    With `pairs`, twice as many vectors are read, in rows of `row` vectors: what is written are
+    pairs of bfloat16, of a row and of the row behind it.
     """
     index = types.int64
-    signature = types.void(outputs, taps, lines, columns, out, index, index, pixels, index, index)
+    signature = types.void(
+        outputs, taps, lines, columns, pairs, out, index, index, pixels, index, index, index
+    )
     maps = _Maps(outputs, taps, lines, columns)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
-        target, source = lanes.pointer(4, args[4], args[5]), lanes.pointer(7, args[7])
+        target, source = lanes.pointer(5, args[5], args[6]), lanes.pointer(8, args[8])
         down, across = (transposed(it.output_map) for it in (maps.down, maps.across))
 
-        def transform(vector: Value) -> None:
-            shift = lanes.product(vector, lanes.width)
-
+        def points_of(vector: Value) -> list[list[Value]]:
             def load(i: int, j: int) -> Value:
-                place = lanes.product(args[8], i * maps.outputs + j)
-                return lanes.load(lanes.at(source, shift, place))
+                place = lanes.product(args[9], i * maps.outputs + j)
+                return lanes.load(lanes.at(source, lanes.product(vector, lanes.width), place))
 
-            points = square_map(lanes, down, load, across)
-            store_points(lanes, points, lanes.at(target, shift), args[6], maps.place)
+            return square_map(lanes, down, load, across)
 
-        repeat(lanes, args[9], transform)
+        def transform(vector: Value) -> None:
+            if pairs.literal_value:
+                above = lanes.product(builder.udiv(vector, args[11]), args[11])
+                first = lanes.sum(vector, above)
+                lines = zip(points_of(first), points_of(lanes.sum(first, args[11])), strict=True)
+                points = [
+                    [lanes.as_pairs(*both) for both in zip(*line, strict=True)] for line in lines
+                ]
+            else:
+                points = points_of(vector)
+            place = lanes.at(target, lanes.product(vector, lanes.width))
+            store_points(lanes, points, place, args[7], maps.place)
+
+        repeat(lanes, args[10], transform)
         return context.get_dummy_value()
 
     return signature, generate
@@ -244,5 +258,5 @@ _OF_A_MAP = ("outputs", "taps", "lines", "columns")
 SQUARE_INPUT: Final = TileFunction(square_input_tile, _OF_A_MAP)
 SQUARE_OUTPUT: Final = TileFunction(square_output_tile, _OF_A_MAP)
 SQUARE_WEIGHTS: Final = TileFunction(square_weights_tile, _OF_A_MAP[:2])
-SQUARE_GRADIENT: Final = TileFunction(square_gradient_tile, _OF_A_MAP)
+SQUARE_GRADIENT: Final = TileFunction(square_gradient_tile, (*_OF_A_MAP, "pairs"))
 SQUARE_TAPS: Final = TileFunction(square_taps_tile, _OF_A_MAP[:2])

@@ -58,28 +58,38 @@ class SumTiles(NamedTuple):
 
 @functools.cache
 def square_sums_kernel(
-    outputs: int, taps: int, rows: int, piece: int, ends: Ends, columns: tuple[int, ...]
+    outputs: int,
+    taps: int,
+    rows: int,
+    piece: int,
+    ends: Ends,
+    columns: tuple[int, ...],
+    bfloat16: tuple[str, ...] = (),
+    pairs: bool = False,
 ) -> Callable[..., None]:
     """Return the kernel that sums the points' products.
 
     Its tiles have so many `rows` (channels), its items `piece` images, a share of all. `ends` are
-    those of the map of the gradient, `columns` those of its panels.
+    those of the map of the gradient, `columns` those of its panels. `bfloat16` names what of the
+    arrays of inputs' tiles is of that type. With `pairs` all points are pairs of bfloat16, of two
+    neighbouring images each.
     """
     tiles = SumTiles(
         outputs + taps - 1,
         outputs,
         piece,
         used_points(outputs, taps, ends),
-        tiles_of_kinds(SQUARE_INPUT, outputs, taps, ends),
-        tiles_of_kinds(SQUARE_GRADIENT, outputs, taps, ends),
-        tiles_of(POINT_SUMS, rows, columns, piece),
+        tiles_of_kinds(SQUARE_INPUT, outputs, taps, ends, bfloat16=bfloat16 + ("out",) * pairs),
+        tiles_of_kinds(SQUARE_GRADIENT, outputs, taps, ends, int(pairs)),
+        tiles_of(POINT_SUMS, rows, columns, piece // (1 + pairs), int(pairs)),
     )
-    return partial(_sum_points, tiles)
+    return partial(_sum_points, tiles, 1 + pairs)
 
 
 @parallel_kernel
 def _sum_points(
     tiles: Any,
+    together: int,
     inputs: Any,
     distance: int,
     size: tuple[int, int],
@@ -95,6 +105,7 @@ def _sum_points(
     sums: Any,
     bias_sums: Any,
     transformed: Any,
+    lefts: Any,
     turned: Any,
     panels: Any,
     zeros: Any,
@@ -105,7 +116,8 @@ def _sum_points(
     """Fill `sums` (shares, n*n, panels, row blocks, rows, PANEL) and `bias_sums`.
 
     `transformed`, `turned` and `panels` are scratch, a row per thread. `items` and `parts` are
-    those of `Items` for so many shares; the threads of a share divide the panels.
+    those of `Items` for so many shares; the threads of a share divide the panels. `lefts` is
+    `transformed` as float32, of which one holds `together` images.
     """
     points, outputs, piece = tiles.side * tiles.side, tiles.outputs, tiles.piece
     rows, area = tiles.products.rows, outputs * outputs
@@ -135,7 +147,8 @@ def _sum_points(
             for column in range(first_column, last_column):
                 vectors, wide_panel = widths[column], widths[column] == PANEL_COLUMNS
                 pixel_size = piece * vectors * LANES
-                right_step = at_once * pixel_size + GAP
+                panel_size = pixel_size // together
+                right_step = at_once * panel_size + GAP
                 for t in range(number):
                     begin, y, x, kind = items[first + t]
                     for cell in range(area):
@@ -145,11 +158,11 @@ def _sum_points(
                             turn_pixel(
                                 turned[thread], cell * pixel_size, vectors, own_bias,
                                 column * PANEL, gradient, source + starts[column] * images,
-                                filters, images, piece,
+                                filters, images, piece, False,
                             )  # fmt: skip
                     call_tile(
-                        tiles.gradients[kind], panels[thread], t * pixel_size, right_step,
-                        turned[thread], pixel_size, pixel_size // LANES,
+                        tiles.gradients[kind], panels[thread], t * panel_size, right_step,
+                        turned[thread], pixel_size, panel_size // LANES, vectors,
                     )  # fmt: skip
                 for point in range(points):
                     t = 0
@@ -157,16 +170,16 @@ def _sum_points(
                         run = 0  # of items that have this point
                         while t + run < number and tiles.used[items[first + t + run, 3], point]:
                             run += 1
-                        left, right = point * left_step + t * wide, point * right_step
-                        right += t * pixel_size
+                        left = (point * left_step + t * wide) // together
+                        right = point * right_step + t * panel_size
                         t += run + 1
                         if run == 0:
                             continue
                         call_tile(
                             tiles.products.wide if wide_panel else tiles.products.narrow,
                             own, (point * panel_columns + column) * of_column, rows * PANEL,
-                            transformed[thread], left, wide, panels[thread], right, pixel_size,
-                            run, channels,
+                            lefts[thread], left, wide // together, panels[thread], right,
+                            panel_size, run, channels,
                         )  # fmt: skip
 
 

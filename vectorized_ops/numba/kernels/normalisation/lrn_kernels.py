@@ -12,6 +12,7 @@ import numba
 import numpy as np
 
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.emit.elements import element, store_element
 from vectorized_ops.numba.emit.non_temporal import finish_stores
 from vectorized_ops.numba.emit.threads import part
 from vectorized_ops.numba.kernels.normalisation.lrn_tiles import (
@@ -94,7 +95,8 @@ def _window_sums(
 @kernel
 def _write_squares(values: Any, first: int, out: Any) -> None:
     for i in range(len(out)):
-        out[i] = values[first + i] * values[first + i]
+        value = element(values, first + i)
+        out[i] = value * value
 
 
 @parallel_kernel
@@ -123,7 +125,8 @@ def any_forward(
                 source, target = pixel * distance + c * number, pixel * out_distance + c * number
                 for i in range(number):
                     total = bias + factor * sums[i]
-                    out[target + i] = values[source + i] * total**-beta
+                    value = element(values, source + i)
+                    store_element(out, target + i, np.float32(value * total**-beta))
 
 
 @parallel_kernel
@@ -159,15 +162,15 @@ def any_backward(
                 _window_sums(squares, c, channels, number, size, sums)
                 for i in range(number):
                     place, total = c * number + i, bias + factor * sums[i]
-                    direct[place] = gradient[above + place] * total**-beta
-                    spread[place] = direct[place] * values[source + place] / total
+                    direct[place] = element(gradient, above + place) * total**-beta
+                    spread[place] = direct[place] * element(values, source + place) / total
             for c in range(channels):
                 _window_sums(spread, c, channels, number, size, sums)
                 for i in range(number):
                     place = c * number + i
-                    result = direct[place] - slope * values[source + place] * sums[i]
+                    result = direct[place] - slope * element(values, source + place) * sums[i]
                     if add:
-                        result += out[pixel * out_distance + place]
-                    if masked and mask[pixel * mask_distance + place] <= zero:
+                        result += element(out, pixel * out_distance + place)
+                    if masked and element(mask, pixel * mask_distance + place) <= zero:
                         result = zero
-                    out[pixel * out_distance + place] = result
+                    store_element(out, pixel * out_distance + place, result)

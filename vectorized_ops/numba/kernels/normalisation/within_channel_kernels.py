@@ -13,6 +13,7 @@ import numba
 import numpy as np
 
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.emit.elements import element, store_element
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.raw_arrays import stack_vector
 from vectorized_ops.numba.emit.threads import part
@@ -80,15 +81,15 @@ def _powers(sums: Any, factor: Any, beta: Any, size: int, scales: Any) -> None:
 @kernel
 def _scale(values: Any, powers: Any, out: Any) -> None:
     for i in range(CHUNK):
-        out[i] = values[i] * powers[i]
+        store_element(out, i, element(values, i) * powers[i])
 
 
 @kernel
 def _respond(values: Any, gradient: Any, powers: Any, scales: Any) -> None:
     """Write g * s^-beta in place of the power, and g * x * s^(-beta - 1) in place of s."""
     for i in range(CHUNK):
-        powers[i] *= gradient[i]
-        scales[i] = powers[i] * values[i] / scales[i]
+        powers[i] *= element(gradient, i)
+        scales[i] = powers[i] * element(values, i) / scales[i]
 
 
 @kernel
@@ -97,9 +98,9 @@ def _deliver(
 ) -> None:
     zero = np.float32(0.0)
     for i in range(CHUNK):
-        result = direct[i] - slope * values[i] * sums[i]
-        result += out[i] if add else zero
-        out[i] = zero if masked and mask[i] <= zero else result
+        result = direct[i] - slope * element(values, i) * sums[i]
+        result += element(out, i) if add else zero
+        store_element(out, i, zero if masked and element(mask, i) <= zero else result)
 
 
 @parallel_kernel

@@ -77,11 +77,13 @@ def line_winners_tile(
         def delivered(of: int, kind: int, line: int) -> list[Value]:
             """Return the members' places in a line, elsewhere if they are not to be delivered."""
             wanted = builder.icmp_signed("<=", args[16], lanes.integer(line))
+            first = begin(of, kind, line)
+            elsewhere = builder.bitcast(spare, first.type)
             return [
                 lanes.select(
                     builder.and_(wanted, there),
-                    lanes.at(begin(of, kind, line), lanes.product(member, args[of + 1])),
-                    spare,
+                    lanes.at(first, lanes.product(member, args[of + 1])),
+                    elsewhere,
                 )
                 for member, there in zip(members, exists, strict=True)
             ]
