@@ -1,4 +1,4 @@
-"""bfloat16 in NumPy, which has no such type: arrays of uint16, the upper halves of float32's bits."""
+"""bfloat16 in NumPy, which lacks it: arrays of uint16, the upper halves of float32's bits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def rounded(values: FloatArray) -> npt.NDArray[np.uint16]:
     odd = (bits >> np.uint32(16)) & np.uint32(1)
     nearest = (bits + np.uint32(0x7FFF) + odd) >> np.uint32(16)
     quiet = (bits >> np.uint32(16)) | np.uint32(0x40)
-    return np.where(np.isnan(values), quiet, nearest).astype(np.uint16)
+    codes: npt.NDArray[np.uint16] = np.where(np.isnan(values), quiet, nearest).astype(np.uint16)
+    return codes
 
 
 def widened(array: AnyArray) -> FloatArray:

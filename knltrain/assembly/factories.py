@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from knltrain.backends.torch.execution import Execution
     from knltrain.backends.torch.graphs import Graph
     from knltrain.backends.torch.mirrors import Mirrors
+    from knltrain.backends.torch.switches import Precision
     from knltrain.cluster.worker import MeetingPoint
     from knltrain.communication.internode.collective import NodeCollective
     from knltrain.communication.internode.wire.formats import WireKernels
@@ -390,7 +391,7 @@ def torch_backend(
         execution,
         loss,
         mirrors,
-        chosen.precision,
+        cast("Precision", chosen.precision),
         graph,
         config.train.deterministic,
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numba
+import numpy as np
+import numpy.typing as npt
 
 from vectorized_ops.bfloat16 import STORED
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
@@ -10,6 +12,7 @@ from vectorized_ops.numba.channel_sums import ChannelSums, channel_sums_take
 from vectorized_ops.numba.emit.bfloat16 import bfloat16_among
 from vectorized_ops.numba.emit.operand_checks import Operands
 from vectorized_ops.numba.emit.scratch import ScratchUser
+from vectorized_ops.numba.evened_convolution import EvenedForward, evens
 from vectorized_ops.numba.kernels.convolution.destination import ADD, MASK, RELU, destination
 from vectorized_ops.numba.kernels.convolution.direct import (
     correlation_kernel,
@@ -29,12 +32,14 @@ class Convolution(ScratchUser):
 
     Any kernel, stride, padding, dilation and groups; N is rounded up to whole vectors. Weights are
     packed anew in every call. Results are the same to the last bit for a given number of threads.
+    Products are those of bfloat16 where activations are, in pairs of channels or of images.
+    `kept` is the type of activations.
     """
 
     gives_moments = True
     """`forward` takes what `moments` makes: the statistics of its results cost no reading."""
 
-    def __init__(self, shape: ConvolutionShape) -> None:
+    def __init__(self, shape: ConvolutionShape, kept: npt.DTypeLike = np.float32) -> None:
         self.shape, self._operands = shape, Operands(shape)
         self._images, self._threads = padded_images(shape.images), numba.get_num_threads()
         self._no_bias = aligned_zeros((max(shape.channels, shape.filters),))
@@ -48,17 +53,23 @@ class Convolution(ScratchUser):
         if is_quicker_turned(shape):
             self._turned = WeightsGradient(shape, self._threads, turned=True)
         self._tables: dict[tuple[bool, int], TapTables] = {}
+        self._evened = EvenedForward(shape, Convolution) if evens(shape, np.dtype(kept)) else None
 
     @property
     def scratch_size(self) -> int:
         """Floats of scratch memory that a call needs."""
         group = self.shape.groups
-        packed = [
-            self._packed_size(self.shape.filters // group, self.shape.channels // group),
-            self._packed_size(self.shape.channels // group, self.shape.filters // group),
-        ]
-        turned = 0 if self._turned is None else self._turned.scratch_size
-        return max(*packed, self._sums.scratch_size, turned)
+        backward = self._packed_size(self.shape.channels // group, self.shape.filters // group)
+        ways = (self._turned, self._evened, self._sums)
+        return max(
+            self.forward_size, backward, *(way.scratch_size for way in ways if way is not None)
+        )
+
+    @property
+    def forward_size(self) -> int:
+        """Floats of scratch memory that the forward pass needs."""
+        group = self.shape.groups
+        return self._packed_size(self.shape.filters // group, self.shape.channels // group)
 
     def moments(self, images: int) -> Moments:
         """Make what `forward` gathers the moments of results in, the first `images` being real."""
@@ -80,6 +91,10 @@ class Convolution(ScratchUser):
         self._operands.check(images, out, weights, bias)
         if moments is not None:
             moments.check(self._threads, self._images, self.shape.filters)
+        if self._evened is not None and images.dtype == STORED:
+            memory = self._memory(self._evened.scratch_size)
+            self._evened.forward(images, weights, bias, out, relu, moments, memory, self._threads)
+            return
         filters, channels = (count // self.shape.groups for count in self._counts())
         given = self._no_bias if bias is None else bias
         self._correlate(

@@ -61,7 +61,7 @@ class TunedConvolution:
                 f"{', '.join(ALGORITHMS[1:])}"
             )
         self.shape = shape
-        made: dict[str, Any] = {"direct": _direct(shape)}
+        made: dict[str, Any] = {"direct": _direct(shape, kept)}
         for name in algorithms:
             if name.startswith("winograd") and winograd_takes(shape):
                 made[name] = WinogradConvolution(shape, int(name[-1]))
@@ -130,9 +130,9 @@ class TunedConvolution:
             operation.use_scratch(memory)
 
 
-def _direct(shape: ConvolutionShape) -> Any:
+def _direct(shape: ConvolutionShape, kept: npt.DTypeLike) -> Any:
     if not depthwise_takes(shape):
-        return Convolution(shape)
+        return Convolution(shape, kept)
     from vectorized_ops.numba.depthwise_convolution import DepthwiseConvolution
 
     return DepthwiseConvolution(shape)

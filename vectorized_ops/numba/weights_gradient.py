@@ -89,8 +89,9 @@ class WeightsGradient:
             pixel, whole = self._given.channels * number, bordered_size(self._given)
             bordered = bordered.view(source.dtype)
             copy_with_borders(
-                source, distance, size, self._given.padding, pixel, bordered, whole, self._threads
-            )
+                source, distance, size, self._given.padding, pixel, bordered, whole, pixel,
+                self._threads,
+            )  # fmt: skip
             source, distance, size = bordered, pixel, whole
         stored = bfloat16_among(left=source)
         outer_product_kernel(rows, number, panels.columns, pairs, stored)(

@@ -59,7 +59,8 @@ def run_step_benchmark(
     contestants hold their memory until the last round is over. The report has
 
     - the machine, its sgemm_gflops and copy_gbytes_per_second, or those of the device in that
-      precision;
+      precision; in bfloat16 on the host also bfloat16_gemm_gflops and bfloat16_convolution_gflops,
+      see `machine_peer`;
     - the `rows` and the `best_peer` of `step_report`;
     - losses_agree: True, or None where dropout draws differently in each.
 
@@ -70,7 +71,7 @@ def run_step_benchmark(
     on_device: dict[str, object] = {}
     if device == "cpu":
         _check_for_host(precision)
-        started = starts(peers, ipex_python)
+        started = starts(peers, ipex_python, precision)
     else:
         on_device = _device(device, workers)
         started = device_starts(peers, str(on_device["device"]), precision)
@@ -83,9 +84,9 @@ def run_step_benchmark(
             contestants = _warm_contestants(stack, started, job.path, groups)
         losses = {contestant.name: contestant.ready["loss"] for contestant in contestants}
         agree = _losses_agree(described, losses, LOSS_TOLERANCE[precision])
-        command = ["-m", "knltrain.bench.step.machine_peer", str(len(cpus))]
+        command = ["-m", "knltrain.bench.step.machine_peer", str(len(cpus)), precision]
         if on_device:
-            command += [str(on_device["device"]), precision]
+            command.append(str(on_device["device"]))
         machine = stack.enter_context(PeerProcess("machine", command, cpus))
         machine.wait_ready()
         measured = _measured(contestants, machine, batch, rounds)
@@ -108,11 +109,19 @@ def run_step_benchmark(
 
 
 def _check_for_host(precision: str) -> None:
-    if precision != "float32":
+    if precision == "tf32":
         raise ConfigError(
-            f"--precision {precision}: the cpu backend computes in float32; expected a --device, "
-            "such as cuda"
+            "--precision tf32 is of NVIDIA GPUs: expected float32 or bfloat16, or a --device, such "
+            "as cuda"
         )
+    if precision == "bfloat16":
+        from vectorized_ops.numba.emit.bfloat16 import IS_NATIVE
+
+        if not IS_NATIVE:
+            raise ConfigError(
+                "--precision bfloat16: this processor has no AVX512_BF16, without which the cpu "
+                "backend is slower than in float32; leave it out, or name a --device, such as cuda"
+            )
 
 
 def _device(device: str, workers: int) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The cpu backend as a contestant: `python -m knltrain.bench.step.cpu_peer JOB THREADS`.
+"""The cpu backend as a contestant: `python -m knltrain.bench.step.cpu_peer JOB THREADS PRECISION`.
 
 If kernels had to be compiled, the process starts over and loads them from the cache: the compiler
 would otherwise hold hundreds of megabytes that do not belong to a step.
@@ -28,8 +28,13 @@ from vectorized_ops.parameter_groups import Clipping
 AGAIN = "again"
 
 
-def main(job: Path, threads: int, when_warm: Callable[[], None] = lambda: None) -> None:
-    """Train on the job's batch with the Numba implementation; call `when_warm` before rounds."""
+def main(
+    job: Path, threads: int, precision: str, when_warm: Callable[[], None] = lambda: None
+) -> None:
+    """Train on the job's batch with the Numba implementation; call `when_warm` before rounds.
+
+    `precision` is that of activations: "float32", or "bfloat16", emulated where need be.
+    """
     description = json.loads((job / "job.json").read_text(encoding="utf-8"))
     arrays = np.load(job / "arrays.npz")
     network = network_named(description["network"])
@@ -37,7 +42,7 @@ def main(job: Path, threads: int, when_warm: Callable[[], None] = lambda: None) 
     parameters, gradient = ParameterVector(network), ParameterVector(network)
     for name, view in parameters.views.items():
         view[...] = arrays[name]
-    backend = CpuBackend(network, len(batch.labels), threads, "numba")
+    backend = CpuBackend(network, len(batch.labels), threads, "numba", precision=precision)
     optimizer = SGD(
         network.parameter_groups,
         protocol.MOMENTUM,
@@ -80,5 +85,6 @@ if __name__ == "__main__":
     main(
         Path(sys.argv[1]),
         int(sys.argv[2]),
+        sys.argv[3],
         lambda: start_over_if_compiled(sys.argv[1:], allowed, JOURNAL.made),
     )

@@ -12,6 +12,7 @@ from knltrain.bench.step.peer_process import PeerProcess
 from knltrain.errors import ConfigError, unknown_name
 
 OURS = "cpu"
+IN_FLOAT32 = "cpu-float32"
 IPEX = "ipex"
 IPEX_PYTHON = Path(".venv-ipex/bin/python")
 """Where `scripts/setup --ipex` puts it."""
@@ -38,9 +39,9 @@ class Start:
     environment: Mapping[str, str] = field(default_factory=dict)
     pinned: bool = True
 
-    def on(self, device: str, precision: str) -> Start:
-        """The same on a device."""
-        return replace(self, options=(*self.options, device, precision))
+    def on(self, *where: str) -> Start:
+        """The same with a device and a precision, or the latter alone, behind its options."""
+        return replace(self, options=(*self.options, *where))
 
     def process(self, name: str, job: Path, cpus: Sequence[int]) -> PeerProcess:
         """Start a worker with a thread for each of `cpus`."""
@@ -54,7 +55,7 @@ class Start:
 
 
 _CPU = Start(("-m", "knltrain.bench.step.cpu_peer"))
-_TORCH = Start((str(Path(__file__).with_name("torch_peer.py")),))
+_TORCH = Start((str(Path(__file__).with_name("torch_peer.py")),), options=("eager",))
 _TUNED = replace(_TORCH, environment=MEMORY_KEPT)
 
 PEERS = {
@@ -64,22 +65,34 @@ PEERS = {
     "torch-optimized": replace(_TORCH, options=("optimized",)),
     IPEX: replace(_TUNED, program=("-E", *_TORCH.program), options=("ipex",)),
     "unpinned": replace(_CPU, pinned=False),
+    IN_FLOAT32: _CPU,
 }
 """`torch`: eager PyTorch in our places; `torch-tuned`: the same with MEMORY_KEPT, which helps
 `torch-compile` and `ipex`, too; `torch-optimized`: eager PyTorch after `vectorized_ops.torch`'s
-`optimize`; `unpinned`: ours, its threads free on all allowed cpus."""
+`optimize`; `unpinned`: ours, its threads free on all allowed cpus; `cpu-float32`: ours in float32
+beside ours in bfloat16."""
+
+REFUSED = {
+    "float32": {IN_FLOAT32: "is ours in float32 beside ours in bfloat16: add --precision bfloat16"},
+    "bfloat16": {
+        "torch-optimized": "computes in float32, as autocast has PyTorch's own operations run: "
+        "compare with 'torch'"
+    },
+}
+"""By precision: peers that it leaves nothing to compare, and what to do instead."""
 
 _ON_DEVICE = Start(("-m", "knltrain.bench.step.device_peer"), options=("eager",))
 DEVICE_PEERS = {
     "compiled": replace(_ON_DEVICE, options=("compile",)),
-    "torch": replace(_TORCH, options=("eager",)),
+    "torch": _TORCH,
     "torch-graph": replace(_TORCH, options=("graph",)),
     "torch-compile": replace(_TORCH, options=("compile",)),
 }
 """On a device: `torch-graph`: eager PyTorch's whole step recorded as a CUDA graph; `compiled`: ours
 with `backend.engine = "compile"`."""
 
-OTHERS = frozenset({*PEERS, *DEVICE_PEERS}) - {"torch-optimized", "unpinned", "compiled"}
+_OWN = {"torch-optimized", "unpinned", IN_FLOAT32, "compiled"}
+OTHERS = frozenset({*PEERS, *DEVICE_PEERS}) - _OWN
 """Peers that are not ours."""
 
 
@@ -93,19 +106,35 @@ def device_starts(peers: Iterable[str], device: str, precision: str) -> dict[str
     return chosen
 
 
-def starts(peers: Iterable[str], ipex_python: Path | None) -> dict[str, Start]:
-    """Ours, then `peers`, by name; raises ConfigError for unknown ones.
+def starts(
+    peers: Iterable[str], ipex_python: Path | None, precision: str = "float32"
+) -> dict[str, Start]:
+    """Ours in that precision, then `peers`, by name.
+
+    Raises ConfigError for unknown ones, and for those that are REFUSED.
 
     `ipex` runs under `ipex_python`, by default under IPEX_PYTHON if that exists, else under this.
     """
-    chosen = {OURS: _CPU}
+    chosen = {OURS: _CPU.on(precision)}
     for name in peers:
         if name not in PEERS:
             raise ConfigError(unknown_name("peer", name, PEERS))
-        chosen[name] = PEERS[name]
+        if name in REFUSED[precision]:
+            raise ConfigError(
+                f"the peer '{name}' {REFUSED[precision][name]}, or leave it out of --peers"
+            )
+        chosen[name] = _in_precision(name, precision)
     if IPEX in chosen:
         found = IPEX_PYTHON if IPEX_PYTHON.exists() else Path(sys.executable)
         chosen[IPEX] = replace(chosen[IPEX], python=str(ipex_python or found))
     elif ipex_python is not None:
         raise ConfigError("--ipex-python is the Python of the peer 'ipex': add it to --peers")
     return chosen
+
+
+def _in_precision(name: str, precision: str) -> Start:
+    """A peer on the host."""
+    start = PEERS[name]
+    if start.program == _CPU.program:
+        return start.on("float32" if name == IN_FLOAT32 else precision)
+    return start.on("cpu", precision)

@@ -11,6 +11,12 @@ from typing import Any
 from affinity.cli.layout import columns
 from knltrain.bench.step.peers import OTHERS
 
+SHARES = {
+    "sgemm_gflops": "share_of_sgemm_peak",
+    "bfloat16_gemm_gflops": "share_of_bfloat16_gemm_peak",
+}
+"""By bound: what a row calls its share. The table has that of bfloat16 where it is measured."""
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
@@ -50,7 +56,11 @@ def _row(name: str, measured: Measurement, flops: int) -> dict[str, Any]:
         "implementation": name,
         "version": ready["version"],
         "images_per_second": statistics.median(own),
-        "share_of_sgemm_peak": _ratio(own, measured.bounds["sgemm_gflops"]) * flops / 1e9,
+        **{
+            share: _ratio(own, measured.bounds[bound]) * flops / 1e9
+            for bound, share in SHARES.items()
+            if bound in measured.bounds
+        },
         "faster_than": {other: _ratio(own, rates[other]) for other in rates if other != name},
         "ours_to_it": _ratio(rates[ours], own),
         "peak_bytes": peaks[name],
@@ -85,8 +95,8 @@ def format_table(report: dict[str, Any]) -> str:
     lines = [
         f"{report['network']}, batch {report['batch']}, {_crew(report)} on "
         f"{_place(report)}, medians of {report['rounds']} alternating rounds",
-        f"{_product(report)} {report['sgemm_gflops']:,.0f} GFLOP/s, "
-        f"copy {report['copy_gbytes_per_second']:.1f} GB/s (read and written)",
+        f"{_products(report)} GFLOP/s, copy {report['copy_gbytes_per_second']:.1f} GB/s "
+        "(read and written)",
         "",
         *columns([head, *map(_cells, report["rows"])], right=range(1, len(head) - 1)),
     ]
@@ -95,6 +105,18 @@ def format_table(report: dict[str, Any]) -> str:
     if report["best_peer"] is not None:
         lines.append(_best_line(report["best_peer"]))
     return "\n".join(lines)
+
+
+def _products(report: Mapping[str, Any]) -> str:
+    """The machine's products of matrices, and in bfloat16 our convolution, with their GFLOP/s."""
+    named = {"sgemm_gflops": _product(report)}
+    if "bfloat16_gemm_gflops" in report:
+        named = {
+            "sgemm_gflops": "sgemm",
+            "bfloat16_gemm_gflops": _product(report),
+            "bfloat16_convolution_gflops": "our bfloat16 convolution",
+        }
+    return ", ".join(f"{name} {report[bound]:,.0f}" for bound, name in named.items())
 
 
 def _product(report: Mapping[str, Any]) -> str:
@@ -108,7 +130,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         row["implementation"],
         f"{rate:,.{0 if rate >= 100 else 2}f}",
-        f"{row['share_of_sgemm_peak']:.2f}",
+        f"{row.get('share_of_bfloat16_gemm_peak', row['share_of_sgemm_peak']):.2f}",
         f"{row['ours_to_it']:.2f}x",
         f"{row['peak_bytes'] / 2**30:.2f}",
         f"{row['our_peak_to_its']:.2f}x",

@@ -75,8 +75,13 @@ def optimized(network: Graph) -> tuple[torch.optim.Optimizer, str]:
     return _sgd(optimize(network), fused=True), f"torch {torch.__version__} optimized"
 
 
-def ipex(network: Graph) -> tuple[torch.optim.Optimizer, str]:
-    """Let IPEX lay out the weights for its kernels, and use its fused SGD."""
+def ipex(
+    network: Graph, precision: torch.dtype = torch.float32
+) -> tuple[torch.optim.Optimizer, str]:
+    """Let IPEX lay out the weights for its kernels, and use its fused SGD.
+
+    Weights of `precision` bfloat16 keep the lower halves of their float32 in that SGD.
+    """
     found = {name: _version(name) for name in ("torch", IPEX)}
     if not all(f"{version}.".startswith(f"{IPEX_RELEASE}.") for version in found.values()):
         has = ", ".join(f"{name} {version or 'missing'}" for name, version in found.items())
@@ -92,11 +97,11 @@ def ipex(network: Graph) -> tuple[torch.optim.Optimizer, str]:
 
     plain = _sgd(network, fused=False)
     optimizer: torch.optim.Optimizer
-    _, optimizer = extension.optimize(network, torch.float32, plain, inplace=True)
+    _, optimizer = extension.optimize(network, precision, plain, inplace=True)
     return optimizer, f"IPEX {found[IPEX]}, torch {torch.__version__}"
 
 
-WAYS = {
+WAYS: dict[str, Callable[..., tuple[torch.optim.Optimizer, str]]] = {
     "eager": eager,
     "compile": compiled,
     "graph": graphed,
@@ -120,13 +125,14 @@ def main(
     network = Graph(description)
     network.load(description["parameters"], arrays)
     network = network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload, unused-ignore]
-    optimizer, version = WAYS[way](network)
+    rounded = precision == "bfloat16"
+    kind = (torch.bfloat16,) if rounded and way == "ipex" else ()
+    optimizer, version = WAYS[way](network, *kind)
     images = torch.from_numpy(arrays["images_nhwc"]).permute(0, 3, 1, 2)
     batch = _Batch(images, torch.from_numpy(arrays["labels"]), torch.device(device))
 
     def compute() -> torch.Tensor:
         optimizer.zero_grad()
-        rounded = precision == "bfloat16"
         with torch.autocast(
             batch.device.type, torch.bfloat16, enabled=rounded, cache_enabled=way != "graph"
         ):

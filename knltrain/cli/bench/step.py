@@ -22,8 +22,8 @@ _PYTHON = PathFromHome(exists=True, dir_okay=False, executable=True, path_type=P
 @click.option(
     "--peers",
     default="",
-    help="Others: torch, torch-tuned, torch-compile, torch-optimized, ipex, unpinned; "
-    "separated by commas.",
+    help="Others: torch, torch-tuned, torch-compile, torch-optimized, ipex, unpinned; with "
+    "--precision bfloat16 ours in float32, too: cpu-float32; separated by commas.",
 )
 @click.option(
     "--device",
@@ -37,7 +37,8 @@ _PYTHON = PathFromHome(exists=True, dir_okay=False, executable=True, path_type=P
     type=click.Choice(["float32", "tf32", "bfloat16"]),
     default="float32",
     show_default=True,
-    help="Of products on a device.",
+    help="bfloat16: of our activations on the host, of products on a device and under autocast; "
+    "tf32: on NVIDIA GPUs.",
 )
 @click.option(
     "--ipex-python",

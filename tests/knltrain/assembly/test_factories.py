@@ -48,7 +48,8 @@ def test_cpu_backend_is_made_as_configured(config, winograd, micro_batch):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("knltrain.backends.cpu.CpuBackend", lambda *given: asked.append(given))
         build_backend(chosen, None, 8, 1)
-    assert asked == [(None, 8, 1, "reference", winograd, micro_batch, SoftmaxCrossEntropy(0.25))]
+    loss = SoftmaxCrossEntropy(0.25)
+    assert asked == [(None, 8, 1, "reference", winograd, micro_batch, loss, {}, "float32")]
 
 
 def test_mnist_needs_its_folder(config, tmp_path):

@@ -92,8 +92,21 @@ def test_devices_are_named_as_pytorch_names_them(load: Load, device: str) -> Non
             ["backend.device=cuda"],
             "device = 'cuda' is of backend 'torch' with engine 'eager' or 'compile'",
         ),
-        (["backend.precision=bfloat16"], "precision = 'bfloat16' is of backend 'torch'"),
-        (["backend.precision=half"], "'float32', 'tf32' or 'bfloat16'"),
+        (
+            ["backend.implementation=onednn", "backend.precision=bfloat16"],
+            "precision = 'bfloat16' with name = 'cpu', implementation = 'onednn'",
+        ),
+        (
+            ["backend.name=torch", "backend.engine=ipex", "backend.precision=bfloat16"],
+            "expected 'cpu' with 'numba', or 'torch' with 'eager' or 'compile'",
+        ),
+        (["backend.name=torch", "backend.precision=auto"], "precision = 'auto' is of backend 'cpu'"),
+        (
+            ["backend.implementation=reference", "backend.emulate_bfloat16=true"],
+            "emulate_bfloat16 = true is of backend 'cpu' with 'numba'",
+        ),
+        (["backend.precision=half"], "'auto', 'float32', 'tf32' or 'bfloat16'"),
+        (["backend.precision=tf32"], "'tf32' is of NVIDIA GPUs"),
         (["backend.name=torch", "backend.precision=tf32"], "'tf32' is of NVIDIA GPUs"),
         (
             ["backend.name=torch", "backend.engine=ipex", "backend.device=cuda"],

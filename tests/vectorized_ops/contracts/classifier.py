@@ -13,13 +13,12 @@ from contracts.memory import (
     check_agreement,
     draw_rng,
     draw_target,
+    implementation,
     not_all_numbers,
     whole_numbers,
 )
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-
-from vectorized_ops.implementations import operations
 
 
 def check_dense(name: str, draw: Draw) -> None:
@@ -51,7 +50,7 @@ def check_dense(name: str, draw: Draw) -> None:
 def check_loss(name: str, draw: Draw) -> None:
     """Loss and gradient follow the reference in float64; the gradient of padding is zero."""
     rng = np.random.default_rng(draw(st.integers(0, 999)))
-    place, classes = Memory(operations(name), rng), draw(st.integers(1, 12))
+    place, classes = Memory(implementation(name), rng), draw(st.integers(1, 12))
     images = draw(st.integers(1, 40))
     used, size = draw(st.integers(1, images)), draw(st.sampled_from([1, 30, 1000]))
     logits = (size * rng.standard_normal((images, classes))).astype(np.float32)
@@ -76,7 +75,7 @@ def check_loss(name: str, draw: Draw) -> None:
 def check_other_losses(name: str, draw: Draw) -> None:
     """Losses of targets, of weighted classes, and others follow the reference in float64."""
     rng = np.random.default_rng(draw(st.integers(0, 999)))
-    place, classes = Memory(operations(name), rng), draw(st.integers(1, 12))
+    place, classes = Memory(implementation(name), rng), draw(st.integers(1, 12))
     images = draw(st.integers(1, 40))
     used, size = draw(st.integers(1, images)), draw(st.sampled_from([1, 30]))
     logits = (size * rng.standard_normal((images, classes))).astype(np.float32)
@@ -104,7 +103,7 @@ def check_other_losses(name: str, draw: Draw) -> None:
 
 def check_infinities_in_loss(name: str) -> None:
     """A logit that is not a number, or infinite, is seen in the loss and in its own image alone."""
-    place = Memory(operations(name))
+    place = Memory(implementation(name))
     for broken in (np.nan, np.inf):
         for image in range(3):
             logits = np.arange(30, dtype=np.float32).reshape(3, 10)

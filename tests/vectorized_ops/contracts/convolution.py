@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from contracts.memory import (
     REFERENCE,
+    ROUNDED,
     Draw,
     Memory,
     Target,
@@ -124,3 +125,25 @@ def check_convolution(name: str, draw: Draw, counts: Sequence[int] = range(1, 31
     check_agreement(
         name, seed, lambda place: operands.results(place.operations.convolution(shape), place)
     )
+
+
+def check_in_bfloat16(
+    shape: ConvolutionShape,
+    make: Callable[[ConvolutionShape], Any],
+    tolerances: Sequence[float] = (),
+) -> None:
+    """Activations in bfloat16, also slices of channels, give what the reference gives, rounded.
+
+    With all that may be done to the results, and without.
+    """
+    whole = whole_operands(shape)
+    for seed, operands in enumerate(
+        [whole, replace(whole, bias=None, relu=False, target=Target(shape.inputs, None, None))] * 2
+    ):
+
+        def run(place: Memory, operands: Operands = operands) -> list[np.ndarray]:
+            of_reference = place.operations is REFERENCE
+            made = REFERENCE.convolution(shape) if of_reference else make(shape)
+            return operands.results(made, place)
+
+        check_agreement(ROUNDED, seed, run, tolerances[: 4 - (operands.bias is None)])

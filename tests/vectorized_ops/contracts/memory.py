@@ -14,6 +14,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from vectorized_ops.bfloat16 import STORED, rounded, widened
 from vectorized_ops.implementations import Operations, operations
 
 GARBAGE = 1e6
@@ -21,20 +22,34 @@ GARBAGE = 1e6
 
 REFERENCE = operations("reference")
 
+ROUNDED = "numba in bfloat16"
+"""The implementation of that name keeps activations in bfloat16."""
+
 Draw: TypeAlias = Callable[[st.SearchStrategy[Any]], Any]
 
 
+def implementation(name: str) -> Operations:
+    """One by its name; `ROUNDED` among them."""
+    return operations("numba", precision="bfloat16") if name == ROUNDED else operations(name)
+
+
 class Memory:
-    """Arrays of one implementation.
+    """Arrays of one implementation, activations in its precision.
 
     With `rng`, every other float array is a slice a[..., c0:c1] of a wider one whose other channels
-    are NaN. `exact` makes float64 of all float32, which only the reference takes.
+    are NaN. `exact` makes float64 of all float32, which only the reference takes. With `rounds`
+    activations have values that bfloat16 has.
     """
 
     def __init__(
-        self, operations: Operations, rng: np.random.Generator | None = None, exact: bool = False
+        self,
+        operations: Operations,
+        rng: np.random.Generator | None = None,
+        exact: bool = False,
+        rounds: bool = False,
     ) -> None:
         self.operations, self._rng, self._exact = operations, rng, exact
+        self._rounds = rounds
         self._arguments: list[tuple[np.ndarray, np.ndarray]] = []
         self._slices: list[tuple[np.ndarray, slice]] = []
 
@@ -46,9 +61,11 @@ class Memory:
 
     def to_write(self, values: np.ndarray, padding: float = GARBAGE) -> np.ndarray:
         """Like `holding`, of an array that an operation may write."""
-        values = self.parameters(values)
+        if self._rounds and values.dtype == np.float32:
+            values = widened(rounded(values))
+        values = self.kept(self.parameters(values))
         array = self._anywhere(values.shape, values.dtype)
-        array[...] = padding
+        array[...] = self.kept(np.array(padding, np.float32)) if values.dtype == STORED else padding
         array[: len(values)] = values
         return array
 
@@ -71,16 +88,21 @@ class Memory:
         for array, before in self._arguments:
             assert_array_equal(array, before, err_msg="an argument was written")
         for wide, channels in self._slices:
-            written = ~np.isnan(wide)
+            written = ~np.isnan(widened(wide))
             written[..., channels] = False
             assert not written.any(), f"channels beside {channels} were written"
+
+    def kept(self, values: np.ndarray) -> np.ndarray:
+        """Values as activations hold them."""
+        is_rounded = values.dtype == np.float32 and self.operations.kept == STORED
+        return rounded(values) if is_rounded else values
 
     def _anywhere(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         if self._rng is None or dtype == np.uint8 or self._rng.random() < 0.5:
             return self.operations.activations(shape, dtype)
         before, after = (int(self._rng.choice([0, 1, 3, 16])) for _ in range(2))
         wide = self.operations.activations((*shape[:-1], before + shape[-1] + after), dtype)
-        wide[...] = np.nan
+        wide[...] = 0x7FC0 if wide.dtype == STORED else np.nan
         channels = slice(before, before + shape[-1])
         self._slices.append((wide, channels))
         return wide[..., channels]
@@ -99,15 +121,19 @@ def check_agreement(
     reference in float64, but of no less than `least`: what cancels out leaves errors. Images beyond
     those of the reference are not looked at.
     """
-    expected = run(Memory(REFERENCE, exact=bool(tolerances)))
-    place = Memory(operations(name), np.random.default_rng(seed))
+    expected = run(Memory(REFERENCE, exact=bool(tolerances), rounds=name == ROUNDED))
+    place = Memory(implementation(name), np.random.default_rng(seed))
     found = run(place)
     place.check_surroundings()
     tolerances = tolerances or [0] * len(expected)
     for number, (wanted, got) in enumerate(zip(expected, found, strict=True)):
         largest = np.abs(wanted).max(where=np.isfinite(wanted), initial=least)
-        bound = tolerances[number] * largest
-        assert_allclose(got[: len(wanted)], wanted, 0, bound, err_msg=f"result {number}")
+        tolerance = tolerances[number]
+        if got.dtype == STORED:
+            wanted, got = widened(rounded(wanted.astype(np.float32))), widened(got)
+            tolerance += 2**-7 * (tolerance > 0)  # neighbours of what is rounded
+        message = f"result {number}"
+        assert_allclose(got[: len(wanted)], wanted, 0, tolerance * largest, err_msg=message)
 
 
 @dataclass(frozen=True)

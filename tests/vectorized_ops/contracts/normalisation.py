@@ -11,13 +11,14 @@ from contracts.memory import (
     check_agreement,
     draw_rng,
     draw_target,
+    implementation,
     not_all_numbers,
     whole_numbers,
 )
 from hypothesis import strategies as st
 
+from vectorized_ops.bfloat16 import widened
 from vectorized_ops.epilogue import IDENTITY, RELU, Epilogue
-from vectorized_ops.implementations import operations
 from vectorized_ops.shapes import ACTIVATION_FUNCTIONS
 
 RECTIFIERS = IDENTITY, RELU, Epilogue(slope=0.5), Epilogue(slope=0.0, ceiling=2.0)
@@ -43,9 +44,10 @@ def filled_up(values: np.ndarray, images: int) -> np.ndarray:
 def check_statistics(name: str, draw: Draw) -> None:
     """Mean and variance are good also where they are far apart, and never spoilt by padding."""
     (images, shape), (seed, rng) = draw_batch(draw), draw_rng(draw)
-    place, channels = Memory(operations(name), np.random.default_rng(seed)), shape[3]
+    place, channels = Memory(implementation(name), np.random.default_rng(seed)), shape[3]
     offsets, spreads = rng.choice([0, 1, 1000, -1000], channels), rng.choice([0, 1, 5], channels)
-    values = (offsets + spreads * rng.standard_normal(shape)).astype(np.float32)
+    drawn = (offsets + spreads * rng.standard_normal(shape)).astype(np.float32)
+    values = widened(place.kept(drawn))
     spoilt = not_all_numbers(rng, np.zeros(channels), [np.nan, np.inf][: draw(st.integers(0, 2))])
     values[draw(st.integers(0, images - 1)), -1, -1] += spoilt.astype(np.float32)
 

@@ -11,13 +11,14 @@ from contracts.memory import (
     check_agreement,
     draw_rng,
     draw_target,
+    implementation,
     not_all_numbers,
     whole_numbers,
 )
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from vectorized_ops.implementations import operations
+from vectorized_ops.bfloat16 import widened
 from vectorized_ops.reference.activation import FUNCTIONS
 
 
@@ -29,7 +30,7 @@ def draw_values(draw: Draw) -> tuple[int, ...]:
 def check_arrays(name: str, draw: Draw) -> None:
     """Arrays begin as zeros, lie in given memory too, and take fewer images than they hold."""
     seed, rng = draw_rng(draw)
-    place = Memory(operations(name), np.random.default_rng(seed))
+    place = Memory(implementation(name), np.random.default_rng(seed))
     shape = tuple(draw(st.integers(1, 20)) for _ in range(4))
     fresh = place.operations.activations(shape)
     assert fresh.dtype == np.float32
@@ -41,7 +42,7 @@ def check_arrays(name: str, draw: Draw) -> None:
     values = whole_numbers(rng, *shape)
     loaded = place.garbage(*shape)
     place.operations.load_images(values[:given], loaded)
-    assert_array_equal(loaded[:given], values[:given])
+    assert_array_equal(widened(loaded[:given]), values[:given])
     assert not loaded[given:].any()
     place.check_surroundings()
 

@@ -13,11 +13,13 @@ import ctypes
 import math
 import mmap
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from vectorized_ops.bfloat16 import STORED
 from vectorized_ops.numba.arrays import activations_in, activations_size
 from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.numba.dense import Dense
@@ -44,6 +46,14 @@ SHAPES = {
 """Convolutions whose channels and filters are no whole vectors."""
 
 
+IN_BFLOAT16: list[tuple[str, Callable[[ConvolutionShape], Any], Any]] = [
+    ("direct", Convolution, SHAPES),
+    ("Winograd", partial(WinogradConvolution, outputs=2), ("3x3",)),
+    ("large Winograd", partial(WinogradConvolution, outputs=4), ("3x3",)),
+]
+"""Algorithms, and the names of shapes that they take."""
+
+
 class Guarded:
     """Makes arrays that end where forbidden memory begins or, unless `at_end`, begin behind it."""
 
@@ -66,16 +76,25 @@ class Guarded:
         return activations_in(self.array(activations_size(shape), dtype=dtype), shape)
 
 
-def convolve(operation: Any, new: Guarded) -> None:
-    """All directions that the operation has."""
+def convolve(operation: Any, new: Guarded, kept: Any = np.float32) -> None:
+    """All directions that the operation has, of activations of the type `kept`."""
     shape = operation.shape
-    images, gradient = new.activations(*shape.inputs), new.activations(*shape.outputs)
+    images, gradient, mask = (
+        new.activations(*size, dtype=kept) for size in (shape.inputs, shape.outputs, shape.inputs)
+    )
     weights, bias = new.array(*shape.weights), new.array(shape.filters)
     operation.forward(images, weights, bias, gradient)
-    operation.backward_data(gradient, weights, images, mask=new.activations(*shape.inputs))
+    operation.backward_data(gradient, weights, images, mask=mask)
     if hasattr(operation, "backward_weights"):
         operation.backward_weights(images, gradient, weights, bias)
         operation.backward_weights(images, gradient, weights, None)
+
+
+def convolve_in_bfloat16(
+    make: Callable[[ConvolutionShape], Any], shape: ConvolutionShape, new: Guarded
+) -> None:
+    """The same of activations in bfloat16."""
+    convolve(make(shape), new, STORED)
 
 
 def convolve_and_pool(algorithm: str, new: Guarded) -> None:
@@ -88,12 +107,12 @@ def convolve_and_pool(algorithm: str, new: Guarded) -> None:
     operation.backward(images, out, which, weights, weights, bias, images)
 
 
-def multiply(new: Guarded) -> None:
-    """All directions of a dense layer."""
-    inputs, outputs = new.activations(16, 37), new.activations(16, 19)
-    weights, bias, operation = new.array(19, 37), new.array(19), Dense(16, 37, 19)
+def multiply(kept: Any, new: Guarded) -> None:
+    """All directions of a dense layer, of vectors of the type `kept`."""
+    inputs, outputs, mask = (new.activations(16, size, dtype=kept) for size in (37, 19, 37))
+    weights, bias, operation = new.array(19, 37), new.array(19), Dense(16, 37, 19, kept)
     operation.forward(inputs, weights, bias, outputs, relu=True)
-    operation.backward_data(outputs, weights, inputs, mask=new.activations(16, 37))
+    operation.backward_data(outputs, weights, inputs, mask=mask)
     operation.backward_weights(inputs, outputs, weights, bias)
 
 
@@ -136,7 +155,17 @@ RUNS: dict[str, Callable[[Guarded], None]] = {
     "Strassen": lambda new: convolve(StrassenConvolution(SHAPES["halves"]), new),
     "pooled direct": lambda new: convolve_and_pool("direct", new),
     "pooled Winograd": lambda new: convolve_and_pool("winograd4", new),
-    "dense": multiply,
+    "dense": partial(multiply, np.float32),
+    "dense in bfloat16": partial(multiply, STORED),
+    **{
+        f"{algorithm} {name} of {images} images in bfloat16": partial(
+            convolve_in_bfloat16, make, replace(shape, images=images)
+        )
+        for algorithm, make, names in IN_BFLOAT16
+        for name, shape in SHAPES.items()
+        if name in names
+        for images in (16, 32)
+    },
     **{
         f"pictures of {channels} as {size}": partial(pass_over_pictures, size, channels)
         for channels in (1, 3)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numba
 import numpy as np
 import pytest
-from contracts.convolution import normal_operands, whole_operands
+from contracts.convolution import check_in_bfloat16, normal_operands, whole_operands
 from contracts.memory import REFERENCE, Memory
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -38,6 +38,19 @@ SHAPES = {
     "groups of odd sizes": ConvolutionShape(16, 6, 7, 9, 45, (3, 2), (1, 2), groups=3),
     "many blocks of a map": ConvolutionShape(16, 11, 35, 1, 3, (3, 3), padding=(1, 1)),
 }
+
+
+IN_BFLOAT16 = {
+    "pairs of channels and of images": ConvolutionShape(32, 6, 5, 18, 34, (3, 3), padding=(1, 1)),
+    "a vector and a half": ConvolutionShape(48, 4, 5, 4, 6, (3, 2), padding=(1, 1)),
+    "one vector of images": ConvolutionShape(16, 7, 5, 18, 34, (3, 2), stride=(2, 2)),
+    "odd channels": ConvolutionShape(32, 5, 6, 15, 3, (2, 2), dilation=(1, 2)),
+    "few channels with borders": ConvolutionShape(32, 5, 6, 3, 15, (3, 3), padding=(1, 1)),
+    "borders of one vector": ConvolutionShape(16, 5, 6, 3, 15, (3, 3), padding=(1, 1)),
+    "groups": ConvolutionShape(32, 6, 7, 12, 18, (3, 2), (1, 2), groups=3),
+    "single taps of many filters": ConvolutionShape(32, 5, 7, 4, 64, (1, 1)),
+}
+"""Products of pairs of channels, of images, of both and of neither."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -84,6 +97,11 @@ def test_work_is_divided_among_any_number_of_threads_and_nothing_is_done_twice(
     found = operands.results(Convolution(shape), place())
     for number, (got, wanted) in enumerate(zip(found, expected, strict=True)):
         assert_array_equal(got, wanted, err_msg=f"result {number}")
+
+
+@pytest.mark.parametrize("shape", IN_BFLOAT16.values(), ids=IN_BFLOAT16)
+def test_results_of_bfloat16_are_rounded_once(shape: ConvolutionShape) -> None:
+    check_in_bfloat16(shape, Convolution)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contracts.memory import ROUNDED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -23,6 +24,14 @@ def test_all_directions_equal_the_reference_for_any_shape(
     data: st.DataObject, dense_contract: Callable[..., None]
 ) -> None:
     dense_contract("numba", data.draw)
+
+
+@settings(max_examples=20)
+@given(data=st.data())
+def test_results_of_bfloat16_are_rounded_once(
+    data: st.DataObject, dense_contract: Callable[..., None]
+) -> None:
+    dense_contract(ROUNDED, data.draw)
 
 
 def computed(

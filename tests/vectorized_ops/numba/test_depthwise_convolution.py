@@ -7,7 +7,12 @@ from dataclasses import replace
 import numba
 import numpy as np
 import pytest
-from contracts.convolution import draw_convolution, normal_operands, whole_operands
+from contracts.convolution import (
+    check_in_bfloat16,
+    draw_convolution,
+    normal_operands,
+    whole_operands,
+)
 from contracts.memory import REFERENCE, Memory
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -48,6 +53,11 @@ def test_all_directions_equal_the_reference(
     found = operands.results(DepthwiseConvolution(shape), place())
     for number, (got, wanted) in enumerate(zip(found, expected, strict=True)):
         assert_array_equal(got, wanted, err_msg=f"result {number}")
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_results_of_bfloat16_are_rounded_once(shape: ConvolutionShape) -> None:
+    check_in_bfloat16(shape, DepthwiseConvolution)
 
 
 @pytest.mark.slow

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import Any
 
 import numba
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from vectorized_ops.bfloat16 import STORED, rounded, widened
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import zeros_images_last
 from vectorized_ops.numba.convolution import Convolution
+from vectorized_ops.numba.depthwise_convolution import DepthwiseConvolution
 from vectorized_ops.numba.moments import SUMMED_VALUES
 from vectorized_ops.shapes import ConvolutionShape
 
@@ -64,6 +67,33 @@ def test_moments_are_those_of_the_real_images_for_any_number_of_threads(
     exact = out[:images].astype(np.float64)
     assert_allclose(mean, exact.mean(axis=(0, 1, 2)), rtol=3e-7, atol=3e-7)
     assert_allclose(variance, exact.var(axis=(0, 1, 2)), rtol=3e-6)
+
+
+@pytest.mark.parametrize("images", [16, 32])
+@pytest.mark.parametrize("make", [Convolution, DepthwiseConvolution])
+def test_moments_of_bfloat16_are_those_of_results_that_are_not_rounded_yet(
+    make: Any, images: int
+) -> None:
+    groups = 6 if make is DepthwiseConvolution else 1
+    shape = ConvolutionShape(images, 5, 4, 6, 6, (3, 3), padding=(1, 1), groups=groups)
+    inputs, plain, kept = (
+        zeros_images_last(size, kind)
+        for size, kind in ((shape.inputs, "f4"), (shape.outputs, "f4"), (shape.outputs, STORED))
+    )
+    rng, operation = np.random.default_rng(1), make(shape)
+    inputs[...] = rng.integers(-60, 61, inputs.shape)
+    stored = zeros_images_last(shape.inputs, STORED)
+    stored[...] = rounded(inputs)
+    weights = rng.integers(-9, 10, shape.weights).astype(np.float32)
+    found = []
+    for given, out in ((inputs, plain), (stored, kept)):
+        moments = operation.moments(images)
+        operation.forward(given, weights, None, out, moments=moments)
+        moments.write(*(both := np.empty((2, shape.filters), np.float32)))
+        found.append(both)
+    assert_array_equal(found[1], found[0])
+    assert_array_equal(kept, rounded(plain))
+    assert (widened(kept) != plain).any()
 
 
 def test_results_do_not_depend_on_whether_moments_are_wanted(

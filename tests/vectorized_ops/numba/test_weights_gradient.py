@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from contracts.convolution import whole_operands
-from contracts.memory import REFERENCE, Memory
+from contracts.memory import REFERENCE, ROUNDED, Memory, implementation
 from numpy.testing import assert_array_equal
 
 from vectorized_ops.implementations import operations
@@ -38,12 +40,14 @@ def test_the_smaller_operand_is_transposed_where_both_have_the_same_pixels(
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("turned", [False, True])
-def test_either_way_gives_the_gradient(turned: bool, threads: int) -> None:
-    operands = whole_operands(WIDE)
-    expected = operands.results(REFERENCE.convolution(WIDE), Memory(REFERENCE))[2]
-    place = Memory(operations("numba"))
+@pytest.mark.parametrize(("name", "number"), [("numba", 20), (ROUNDED, 20), (ROUNDED, 10)])
+def test_either_way_gives_the_gradient(name: str, number: int, turned: bool, threads: int) -> None:
+    shape = replace(WIDE, images=number)
+    operands = whole_operands(shape)
+    expected = operands.results(REFERENCE.convolution(shape), Memory(REFERENCE))[2]
+    place = Memory(implementation(name))
     images, gradient = place.holding(operands.images), place.holding(operands.summed, padding=0)
-    way, out = WeightsGradient(WIDE, threads, turned), np.full(WIDE.weights, np.nan, np.float32)
+    way, out = WeightsGradient(shape, threads, turned), np.full(WIDE.weights, np.nan, np.float32)
     memory = aligned_zeros((way.scratch_size,))
     memory.fill(np.nan)
     way.write(images, gradient, memory, out)

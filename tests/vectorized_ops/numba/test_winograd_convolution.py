@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from contracts.convolution import Operands, normal_operands, whole_operands
+from contracts.convolution import Operands, check_in_bfloat16, normal_operands, whole_operands
 from contracts.memory import REFERENCE, Memory, check_agreement, draw_rng, draw_target
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -119,6 +120,21 @@ def test_all_directions_follow_the_reference_for_any_shape(
     check_drawn(
         data.draw, outputs, taps, [1, 2, 3, 14, 16, 29, 33, 64], 48, [(taps // 2, taps // 2)]
     )
+
+
+@for_each_size
+@pytest.mark.parametrize(
+    "change",
+    [{"images": 32, "channels": 16}, {"channels": 16}, {"images": 48, "channels": 32, "groups": 2}],
+    ids=["pairs", "one vector", "groups"],
+)
+def test_results_of_bfloat16_are_rounded_once(
+    change: dict[str, Any], outputs: int, taps: int
+) -> None:
+    shape = padded(7, taps // 2, taps, **{"filters": 8 * change.get("groups", 1), **change})
+    make = partial(WinogradConvolution, outputs=outputs)
+    check_in_bfloat16(shape, make, TOLERANCES[outputs, taps])
+    check_in_bfloat16(replace(shape, channels=15 * shape.groups), make, TOLERANCES[outputs, taps])
 
 
 @for_each_size

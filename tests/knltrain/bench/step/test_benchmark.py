@@ -19,6 +19,7 @@ from knltrain.bench.step.peer_process import PeerError
 from knltrain.errors import ConfigError
 from knltrain.network.zoo.alexnet import alexnet
 from knltrain.network.zoo.lenet import lenet
+from vectorized_ops.numba.emit import bfloat16
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +164,30 @@ def test_workers_have_cores_of_their_own_unless_unpinned():
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not bfloat16.IS_NATIVE, reason="this processor has no AVX512_BF16")
+def test_in_bfloat16_ours_in_float32_is_one_of_the_peers(monkeypatch):
+    monkeypatch.setattr(benchmark, "ROUND_SECONDS", 0.05)
+    found = benchmark.run_step_benchmark(
+        "lenet", 16, ("torch", "cpu-float32"), threads=1, rounds=1, precision="bfloat16"
+    )
+    ours, torchs, plain = found["rows"]
+    assert (ours["implementation"], plain["implementation"]) == ("cpu", "cpu-float32")
+    assert found["losses_agree"] is True
+    assert len({row["first_loss"] for row in (ours, torchs, plain)}) == 3
+    assert found["bfloat16_convolution_gflops"] > 0
+    peak = found["bfloat16_gemm_gflops"]
+    share = ours["images_per_second"] * found["training_flops_per_image"] / 1e9 / peak
+    assert ours["share_of_bfloat16_gemm_peak"] == pytest.approx(share)
+    assert found["best_peer"]["rounds"] == ["torch"]
+
+
+def test_bfloat16_without_its_instructions_is_refused(monkeypatch):
+    monkeypatch.setattr(bfloat16, "IS_NATIVE", False)
+    with pytest.raises(ConfigError, match=r"has no AVX512_BF16, .* leave it out, or name a --dev"):
+        benchmark.run_step_benchmark("lenet", 4, (), threads=1, rounds=1, precision="bfloat16")
+
+
+@pytest.mark.slow
 def test_on_a_device_the_torch_backend_is_ours(monkeypatch):
     monkeypatch.setattr(benchmark, "ROUND_SECONDS", 0.05)
     monkeypatch.setattr(benchmark, "_device", lambda *_: {"device": "cpu", "model": "the host"})
@@ -178,7 +203,7 @@ def test_on_a_device_the_torch_backend_is_ours(monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"precision": "bfloat16"}, "the cpu backend computes in float32"),
+        ({"precision": "tf32"}, "--precision tf32 is of NVIDIA GPUs: expected float32 or bfloat16"),
         ({"device": "cuda", "workers": 2}, "--workers 2 with --device cuda: expected one worker"),
         ({"device": "quantum"}, "--device = 'quantum'"),
         ({"device": "auto"}, "PyTorch finds no accelerator"),

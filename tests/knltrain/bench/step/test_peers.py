@@ -45,7 +45,7 @@ def test_ours_comes_first_and_peers_in_the_order_given():
         "torch-tuned",
         "torch",
     ]
-    assert frozenset(PEERS) - OTHERS == {"torch-optimized", "unpinned"}
+    assert frozenset(PEERS) - OTHERS == {"torch-optimized", "unpinned", "cpu-float32"}
     assert "compiled" not in OTHERS
 
 
@@ -55,7 +55,7 @@ def test_peers_differ_from_eager_pytorch_by_what_their_names_say():
     )
     assert eager.environment == optimized.environment == {}
     assert tuned.environment == compiled.environment == ipex.environment == MEMORY_KEPT
-    assert (eager.options, tuned.options) == ((), ())
+    assert eager.options == tuned.options == ("eager",)
     assert (compiled.options, ipex.options) == (("compile",), ("ipex",))
     assert optimized.options == ("optimized",)
 
@@ -63,6 +63,39 @@ def test_peers_differ_from_eager_pytorch_by_what_their_names_say():
 def test_unknown_peer_is_refused():
     with pytest.raises(ConfigError, match=r"unknown peer 'torch-tune'.*mean 'torch-tuned'"):
         starts(("torch-tune",), None)
+
+
+def test_on_the_host_all_are_told_in_what_precision():
+    names = ("torch", "torch-tuned", "torch-compile", "ipex", "unpinned", "cpu-float32")
+    found = starts(names, None, "bfloat16")
+    assert {name: each.options for name, each in found.items()} == {
+        OURS: ("bfloat16",),
+        "torch": ("eager", "cpu", "bfloat16"),
+        "torch-tuned": ("eager", "cpu", "bfloat16"),
+        "torch-compile": ("compile", "cpu", "bfloat16"),
+        "ipex": ("ipex", "cpu", "bfloat16"),
+        "unpinned": ("bfloat16",),
+        "cpu-float32": ("float32",),
+    }
+    assert found["cpu-float32"].pinned
+    plain = starts(("torch-optimized", "unpinned"), None)
+    assert [each.options for each in plain.values()] == [
+        ("float32",),
+        ("optimized", "cpu", "float32"),
+        ("float32",),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "words"),
+    [
+        ("cpu-float32", "float32", "ours in bfloat16: add --precision bfloat16, or leave it out"),
+        ("torch-optimized", "bfloat16", "computes in float32.*compare with 'torch', or leave it"),
+    ],
+)
+def test_peer_that_a_precision_leaves_nothing_to_compare_is_refused(name, precision, words):
+    with pytest.raises(ConfigError, match=f"the peer '{name}' .*{words}"):
+        starts((name,), None, precision)
 
 
 def test_on_a_device_all_are_told_which_and_in_what_precision():

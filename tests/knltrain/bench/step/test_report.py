@@ -115,3 +115,21 @@ def test_a_device_is_named_and_its_own_memory_weighed():
     assert "a machine, cuda:0 H200," in table
     assert "bfloat16 gemm 400,000 GFLOP/s" in table
     assert "of bfloat16 gemm" in table
+
+
+def test_in_bfloat16_the_table_has_the_share_of_its_product():
+    bounds = {
+        "sgemm_gflops": [1.0],
+        "bfloat16_gemm_gflops": [2.0],
+        "bfloat16_convolution_gflops": [3.0],
+    }
+    measured = Measurement({"cpu": MEASURED.ready["cpu"]}, {"cpu": [10.0]}, {"cpu": 1}, bounds)
+    (row,) = found = rows(measured, 10**8)
+    assert (row["share_of_sgemm_peak"], row["share_of_bfloat16_gemm_peak"]) == (1.0, 0.5)
+    medians = {key: values[0] for key, values in bounds.items()}
+    lines = format_table(
+        report(precision="bfloat16", rows=found, best_peer=None, **medians)
+    ).splitlines()
+    assert lines[1].startswith("sgemm 1, bfloat16 gemm 2, our bfloat16 convolution 3 GFLOP/s, copy")
+    assert "of bfloat16 gemm" in lines[3]
+    assert " ".join(lines[4].split()).startswith("cpu 10.00 0.50 1.00x")

@@ -1,5 +1,6 @@
 """PyTorch as a contestant, in a process that knows nothing of knltrain."""
 
+import io
 import json
 import re
 import shutil
@@ -18,6 +19,9 @@ from knltrain.network.layers import Addition, BatchNormalisation, Convolution, D
 from knltrain.network.network import Network
 from knltrain.network.zoo.cifar_quick import cifar_quick
 from knltrain.network.zoo.lenet import lenet
+
+COMPILES = shutil.which("g++") and Path(sysconfig.get_path("include"), "Python.h").exists()
+NO_COMPILER = "no g++ or no Python.h: scripts/system-packages installs them"
 
 
 def small_residual() -> Network:
@@ -93,8 +97,8 @@ def test_compiling_without_pythons_headers_is_refused_with_the_way_out(tmp_path,
 
 @pytest.mark.slow
 def test_compiled_network_has_the_first_loss_of_the_eager_one(tmp_path):
-    if not (shutil.which("g++") and Path(sysconfig.get_path("include"), "Python.h").exists()):
-        pytest.skip("no g++ or no Python.h: scripts/system-packages installs them")
+    if not COMPILES:
+        pytest.skip(NO_COMPILER)
     (expected, _), (loss, version) = (
         first_loss(run(tmp_path, small_residual(), way)) for way in ("eager", "compile")
     )
@@ -116,19 +120,42 @@ def test_missing_or_unfit_ipex_is_refused_with_what_is_there_and_the_way_out(mon
 
 
 @pytest.mark.ipex
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("bfloat16", 3e-2)])
 @pytest.mark.parametrize("build", [lenet, cifar_quick, small_residual])
-def test_network_under_ipex_has_the_first_loss_of_the_eager_one(tmp_path, build):
+def test_network_under_ipex_has_the_first_loss_of_the_eager_one(
+    tmp_path, build, precision, tolerance
+):
     (expected, _), (loss, version) = (
-        first_loss(run(tmp_path, build(), way)) for way in ("eager", "ipex")
+        first_loss(run(tmp_path, build(), way, "cpu", precision)) for way in ("eager", "ipex")
     )
-    assert loss == pytest.approx(expected, rel=1e-5)
+    assert loss == pytest.approx(expected, rel=tolerance)
     assert version.startswith("IPEX 2.8.")
 
 
+@pytest.mark.parametrize(
+    ("precision", "expected"), [("float32", ()), ("bfloat16", (torch.bfloat16,))]
+)
+def test_ipex_lays_out_weights_in_the_precision(tmp_path, monkeypatch, precision, expected):
+    seen = []
+
+    def ipex(network, *kind):
+        seen.append(kind)
+        return torch_peer.eager(network)
+
+    write_job(tmp_path, lenet(), batch=4, seed=1)
+    monkeypatch.setitem(torch_peer.WAYS, "ipex", ipex)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    torch_peer.main(tmp_path, 1, "ipex", "cpu", precision)
+    assert seen == [expected]
+
+
 @pytest.mark.slow
-def test_precision_rounds_products(tmp_path):
+@pytest.mark.parametrize("way", ["eager", "compile"])
+def test_precision_rounds_products(tmp_path, way):
+    if way == "compile" and not COMPILES:
+        pytest.skip(NO_COMPILER)
     plain, _ = first_loss(run(tmp_path, cifar_quick()))
-    rounded, _ = first_loss(run(tmp_path, cifar_quick(), "eager", "cpu", "bfloat16"))
+    rounded, _ = first_loss(run(tmp_path, cifar_quick(), way, "cpu", "bfloat16"))
     assert rounded != plain
     assert rounded == pytest.approx(plain, rel=3e-2)
 

@@ -307,6 +307,36 @@ def test_bytes_are_selected_where_the_settings_allow_it(
     assert compiler.target_selects_bytes() is expected
 
 
+@pytest.mark.parametrize(
+    ("name", "features", "expected"),
+    [
+        ("knl", "", False),
+        ("skylake-avx512", "", False),
+        ("znver4", "", True),
+        ("sapphirerapids", None, True),
+        ("generic", "+avx512f,+avx512bf16", True),
+        ("cooperlake", "-avx512bf16", False),
+    ],
+)
+def test_pairs_of_bfloat16_are_multiplied_where_the_settings_allow_it(
+    name: str, features: str | None, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiler.SETTINGS, "CPU_NAME", name)
+    monkeypatch.setattr(compiler.SETTINGS, "CPU_FEATURES", features)
+    assert compiler.target_has_bfloat16() is expected
+
+
+def test_pairs_of_bfloat16_are_multiplied_as_the_host_can_without_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compiler.SETTINGS, "CPU_NAME", None)
+    monkeypatch.setattr(compiler.SETTINGS, "CPU_FEATURES", None)
+    for has in (True, False):
+        features = {"avx512f": True, "avx512bf16": has}
+        monkeypatch.setattr(llvmlite.binding, "get_host_cpu_features", lambda it=features: it)
+        assert compiler.target_has_bfloat16() is has
+
+
 def test_lanes_are_those_of_the_host_without_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler.SETTINGS, "CPU_NAME", None)
     monkeypatch.setattr(compiler.SETTINGS, "CPU_FEATURES", None)

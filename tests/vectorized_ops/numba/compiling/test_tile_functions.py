@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numba import types
 
+from vectorized_ops.bfloat16 import rounded, widened
 from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.compiling.journal import JOURNAL
 from vectorized_ops.numba.compiling.recording import recording
@@ -75,6 +76,17 @@ def test_a_kernel_calls_the_function_that_it_is_given(factor: int, limit: int) -
     expected[LANES + 3 : 2 * LANES + 3] = values * (factor if limit else -factor)
     np.testing.assert_array_equal(out, expected)
     assert len(multiply.signatures) == 1
+
+
+@pytest.mark.parametrize("stored", [(), ("values",), ("values", "out")])
+def test_arrays_that_are_named_are_of_bfloat16(stored: tuple[str, ...]) -> None:
+    values, out = np.arange(LANES, dtype=np.float32), np.zeros(LANES, np.float32)
+    given = rounded(values) if "values" in stored else values
+    written = rounded(out) if "out" in stored else out
+    address = MULTIPLES.address(2, bfloat16=stored)
+    assert (address == MULTIPLES.address(2)) is not bool(stored)
+    multiply(address, written, 0, np.array([0]), given, 99)
+    np.testing.assert_array_equal(widened(written), 2 * values)
 
 
 def test_a_function_is_made_once_and_its_constants_are_told() -> None:

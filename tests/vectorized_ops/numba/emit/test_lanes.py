@@ -4,9 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contracts.bfloat16 import nearest, paired
 from numba import types
 from numpy.testing import assert_array_equal
 
+from vectorized_ops.bfloat16 import STORED, rounded, widened
 from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.numba.compiling.compiler import kernel, target_has_avx512
 from vectorized_ops.numba.emit.lanes import AVX512, LANES, Lanes, tile
@@ -157,6 +159,32 @@ def conditional_tile(typingctx: Any, out: Any, values: Any, number: Any, size: A
     return types.void(out, values, types.int64, types.int64), generate
 
 
+@tile
+def pairs_tile(typingctx: Any, out: Any, rows: Any, addends: Any) -> Any:
+    """Pairs of two rows of bfloat16, their sums and squares with an addend, and the rows' bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        rows, addend = lanes.pointer(1, args[1]), lanes.load(lanes.pointer(2, args[2]))
+        pairs = lanes.as_pairs(lanes.load(rows), lanes.load(lanes.at(rows, LANES)))
+        results = [
+            pairs,
+            lanes.add_pairs(lanes.pairs_of_ones(), pairs, addend),
+            lanes.add_pairs(pairs, pairs, addend),
+            builder.bitcast(lanes.load_bits(rows, 2 * LANES), addend.type),
+        ]
+        for i, result in enumerate(results):
+            lanes.store(result, lanes.pointer(0, args[0], i * LANES))
+        return context.get_dummy_value()
+
+    return types.void(out, rows, addends), generate
+
+
+@kernel
+def multiplied(out: Any, rows: Any, addends: Any) -> None:
+    pairs_tile(out, rows, addends)
+
+
 @kernel
 def conditional(out: Any, values: Any, number: int, size: int) -> None:
     conditional_tile(out, values, number, size)
@@ -224,13 +252,17 @@ def test_lanes_are_chosen_by_a_byte_and_the_others_are_zero() -> None:
     assert_array_equal(out, np.resize([5, 0, 0, 0], LANES))
 
 
-def test_arithmetic_is_that_of_each_lane() -> None:
+@pytest.mark.parametrize("kept", ["float32", "bfloat16"])
+def test_arithmetic_is_that_of_each_lane(kept: str) -> None:
     left = np.arange(LANES, dtype=np.float32) + np.float32(0.1)
     right = np.arange(LANES, dtype=np.float32)[::-1] - np.float32(0.3)
-    out = np.full(8 * LANES, -1, np.float32)
-    arithmetic(out, np.concatenate([left, right]), 5)
+    out, given = np.full(8 * LANES, -1, np.float32), np.concatenate([left, right])
+    if kept == "bfloat16":
+        left, right = nearest(left), nearest(right)
+        given = rounded(given)
+    arithmetic(out, given, 5)
     once = (left.astype(np.float64) * right - 1).astype(np.float32)  # a double holds the product
-    assert (once != left * right - 1).any()
+    assert kept == "bfloat16" or (once != left * right - 1).any()
     for row, expected in enumerate([left + right, left - right, left * right, once, left[3]]):
         assert_array_equal(out[row * LANES :][:LANES], np.broadcast_to(expected, LANES))
     both = np.concatenate([left, right])
@@ -275,8 +307,20 @@ def test_integers_are_divided_and_summed() -> None:
     assert integers(17) == 3000 + 200 + 17 + 3
 
 
+@pytest.mark.parametrize("kept", [np.float32, STORED])
 @pytest.mark.parametrize("past", [False, True])
-def test_vectors_are_stored_past_the_caches_or_through_them(past: bool) -> None:
-    out, values = aligned_zeros((3 * LANES,)), np.arange(LANES, dtype=np.float32) + 1
+def test_vectors_are_stored_past_the_caches_or_through_them(past: bool, kept: Any) -> None:
+    out, values = aligned_zeros((3 * LANES,), kept), np.arange(LANES, dtype=np.float32) + 1
     streamed(out, values, past)
-    assert_array_equal(out.reshape(3, -1), [np.zeros(LANES), values, np.zeros(LANES)])
+    assert_array_equal(widened(out).reshape(3, -1), [np.zeros(LANES), values, np.zeros(LANES)])
+
+
+def test_pairs_of_rows_are_multiplied_and_added() -> None:
+    first, second, addend = (np.arange(LANES, dtype=np.float32) + shift for shift in (-3, 2, 5))
+    out = np.empty(4 * LANES, np.float32)
+    multiplied(out, rounded(np.concatenate([first, second])), addend)
+    pairs, sums, squares, loaded = out.reshape(4, -1)
+    assert_array_equal(pairs.view(np.uint32), paired(first, second).view(np.uint32))
+    assert_array_equal(sums, first + second + addend)
+    assert_array_equal(squares, first**2 + second**2 + addend)
+    assert_array_equal(loaded.view(np.uint16), rounded(np.concatenate([first, second])))

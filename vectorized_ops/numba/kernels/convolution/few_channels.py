@@ -59,18 +59,22 @@ def copy_with_borders(
     pixel: int,
     out: Any,
     out_size: tuple[int, int],
+    out_distance: int,
     threads: int,
 ) -> None:
-    """Write images with borders of zeros to flat out (lines, pixels, `pixel` floats)."""
+    """Write images with borders of zeros to flat out (lines, pixels, `out_distance` elements).
+
+    `pixel` elements are those of a pixel of the images; what is behind them becomes zero.
+    """
     lines, pixels = out_size
     for thread in numba.prange(threads):
         for line in range(part(lines, thread, threads), part(lines, thread + 1, threads)):
             y = line - padding[0]
             for column in range(pixels):
-                x, begin = column - padding[1], (line * pixels + column) * pixel
+                x, begin = column - padding[1], (line * pixels + column) * out_distance
+                known = 0
                 if 0 <= y < size[0] and 0 <= x < size[1]:
-                    source = (y * size[1] + x) * distance
+                    source, known = (y * size[1] + x) * distance, pixel
                     for i in range(pixel):
                         out[begin + i] = inputs[source + i]
-                else:
-                    out[begin : begin + pixel] = 0
+                out[begin + known : begin + out_distance] = 0

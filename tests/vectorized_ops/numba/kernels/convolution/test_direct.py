@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from contracts.bfloat16 import paired
 from numpy.testing import assert_array_equal
 
 from vectorized_ops.numba.emit.lanes import AVX512
@@ -62,23 +63,30 @@ def blocks_of(count: int, rows: int) -> list[slice]:
     return [slice(begin, begin + rows) for begin in begins]
 
 
+@pytest.mark.parametrize("pairs", [False, True])
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("kernel", [(2, 3), (1, 1)])
 @pytest.mark.parametrize(
     ("groups", "filters", "channels"), [(1, 7, 5), (3, 4, 2), (2, 1, 1), (2, 33, 40), (1, 16, 64)]
 )
 def test_weights_are_packed_tap_by_tap_in_blocks_of_which_the_last_overlaps(
-    groups: int, filters: int, channels: int, kernel: tuple[int, int], backward: bool
+    groups: int, filters: int, channels: int, kernel: tuple[int, int], backward: bool, pairs: bool
 ) -> None:
+    filters, channels = filters << pairs, channels << pairs
     shape = groups, filters, channels, *kernel
     weights = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    weights = weights % 251 if pairs else weights  # bfloat16 knows all whole numbers to 256
     turned = weights.transpose(0, 2, 1, 3, 4)[..., ::-1] if backward else weights
     written, read = turned.shape[1:3]
     rows = min(3, written) if written < 16 else TALLEST_TILE - 1
     blocks = blocks_of(written, rows)
     out = np.full(groups * len(blocks) * np.prod(kernel) * read * rows + 1, np.nan, np.float32)
-    pack_weights(weights.reshape(-1), out, rows, groups, written, read, *kernel, backward)
-    packed = out[:-1].reshape(groups, len(blocks), *kernel, read, rows)
+    pack_weights(weights.reshape(-1), out, rows, groups, written, read, *kernel, backward, pairs)
+    packed = out[:-1].reshape(groups, len(blocks), -1)
     for number, block in enumerate(blocks):
-        assert_array_equal(packed[:, number], turned[:, block].transpose(0, 3, 4, 2, 1))
+        expected = turned[:, block].transpose(0, 3, 4, 2, 1)
+        if pairs:
+            expected = paired(expected[..., ::2, :], expected[..., 1::2, :])
+        expected = expected.reshape(groups, -1)
+        assert_array_equal(packed[:, number, : expected.shape[1]], expected)
     assert np.isnan(out[-1])

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contracts.bfloat16 import paired
 from numpy.testing import assert_array_equal
 
+from vectorized_ops.bfloat16 import rounded, widened
 from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.lanes import LANES
@@ -33,7 +35,7 @@ def narrow(
     mask: Any, mode: int, done: int,
 ) -> None:  # fmt: skip
     correlation_tile(
-        3, 1, out, 7, 3 * LANES, bias, 1, weights, 6, inputs, 4, segments, first, count, mask, 9,
+        3, 1, 0, out, 7, 3 * LANES, bias, 1, weights, 6, inputs, 4, segments, first, count, mask, 9,
         mode, done, inputs, ANYWHERE, ANYWHERE, False, out, 0, out, 0, False, NO_BITS, 0,
     )  # fmt: skip
 
@@ -44,15 +46,37 @@ def wide(
     mask: Any, mode: int, done: int,
 ) -> None:  # fmt: skip
     correlation_tile(
-        3, 2, out, 7, 3 * LANES, bias, 1, weights, 6, inputs, 4, segments, first, count, mask, 9,
+        3, 2, 0, out, 7, 3 * LANES, bias, 1, weights, 6, inputs, 4, segments, first, count, mask, 9,
         mode, done, inputs, ANYWHERE, ANYWHERE, False, out, 0, out, 0, False, NO_BITS, 0,
+    )  # fmt: skip
+
+
+@kernel
+def narrow_pairs(
+    out: Any, bias: Any, weights: Any, inputs: Any, segments: Any, first: int, count: int,
+    mask: Any, mode: int, done: int,
+) -> None:  # fmt: skip
+    correlation_tile(
+        3, 1, 1, out, 7, 3 * LANES, bias, 1, weights, 6, inputs, 4, segments, first, count, mask, 9,
+        mode, done, inputs, ANYWHERE, ANYWHERE, False, bias, 0, bias, 0, False, NO_BITS, 0,
+    )  # fmt: skip
+
+
+@kernel
+def wide_pairs(
+    out: Any, bias: Any, weights: Any, inputs: Any, segments: Any, first: int, count: int,
+    mask: Any, mode: int, done: int,
+) -> None:  # fmt: skip
+    correlation_tile(
+        3, 2, 1, out, 7, 3 * LANES, bias, 1, weights, 6, inputs, 4, segments, first, count, mask, 9,
+        mode, done, inputs, ANYWHERE, ANYWHERE, False, bias, 0, bias, 0, False, NO_BITS, 0,
     )  # fmt: skip
 
 
 @kernel
 def aligned(out: Any, bias: Any, weights: Any, inputs: Any, segments: Any, mode: int) -> None:
     correlation_tile(
-        3, 2, out, 0, 3 * LANES, bias, 1, weights, 6, inputs, 4, segments, 0, 4, out, 0, mode, 0,
+        3, 2, 0, out, 0, 3 * LANES, bias, 1, weights, 6, inputs, 4, segments, 0, 4, out, 0, mode, 0,
         inputs, 0, 1, False, out, 0, out, 0, False, NO_BITS, 0,
     )  # fmt: skip
 
@@ -63,21 +87,29 @@ def whole_numbers(*shape: int) -> np.ndarray:
 
 @pytest.mark.parametrize(("first", "count"), [(1, 0), (0, 1), (1, 2), (0, 4)])
 @pytest.mark.parametrize("mode", [0, RELU, ADD, MASK, ADD | MASK])
-@pytest.mark.parametrize(("columns", "correlate"), [(1, narrow), (2, wide)])
+@pytest.mark.parametrize(
+    ("columns", "correlate", "pairs"),
+    [(1, narrow, 0), (2, wide, 0), (1, narrow_pairs, 1), (2, wide_pairs, 1)],
+)
 def test_tile_correlates_its_segments_and_writes_nothing_else(
-    columns: int, correlate: Any, mode: int, first: int, count: int
+    columns: int, correlate: Any, pairs: int, mode: int, first: int, count: int
 ) -> None:
     width, done = columns * LANES, 1 if mode & ADD else 0
     weights, inputs = whole_numbers(6 + 12 * ROWS), whole_numbers(15 * IMAGES)
     bias, out = np.array([99, 1, -2, 3], np.float32), whole_numbers(ROWS * IMAGES + 40)
     mask = whole_numbers(1, len(out))[0]
     mask[9:13] = np.nan, 0, -0.0, 1e-30
-    before = out.copy()
-    correlate(out, bias, weights, inputs, SEGMENTS.reshape(-1), first, count, mask, mode, done)
+    before, segments, rows = out.copy(), SEGMENTS.copy(), weights[6:].reshape(-1, ROWS)
+    segments[:, 2] += pairs * (segments[:, 2] % 2)
+    if pairs:
+        weights = np.concatenate([weights[:6], paired(rows[::2], rows[1::2]).reshape(-1)])
+    given = [rounded(array) if pairs else array for array in (out, inputs, mask)]
+    correlate(
+        given[0], bias, weights, given[1], segments.reshape(-1), first, count, given[2], mode, done
+    )
 
     sums = np.repeat(bias[1:, None], width, axis=1)
-    rows = weights[6:].reshape(-1, ROWS)
-    for place, row, steps in SEGMENTS[first : first + count]:
+    for place, row, steps in segments[first : first + count]:
         for t in range(steps):
             sums += np.outer(rows[row + t], inputs[4 + place + t * IMAGES :][:width])
     expected = before.copy()
@@ -89,7 +121,7 @@ def test_tile_correlates_its_segments_and_writes_nothing_else(
         if mode & MASK:
             value = np.where(mask[9 + i * IMAGES :][:width] <= 0, 0, value)
         target[...] = value
-    assert_array_equal(out, expected)
+    assert_array_equal(widened(given[0]), expected)
 
 
 @pytest.mark.parametrize("mode", [0, RELU])

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from contracts.bfloat16 import paired
 from numpy.testing import assert_array_equal
 
+from vectorized_ops.bfloat16 import rounded
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.kernels.convolution import weights_gradient as outer_product
 from vectorized_ops.numba.kernels.convolution.weights_gradient import (
@@ -80,17 +82,25 @@ def test_range_inside_a_line_is_that_of_the_definition() -> None:
 
 
 @pytest.mark.parametrize(("filters", "width"), [(1, 1), (LANES - 1, 1), (LANES, 1), (PANEL, 2)])
-def test_pixel_is_turned_and_summed_with_zeros_beside_few_filters(filters: int, width: int) -> None:
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", "pairs"])
+def test_pixel_is_turned_and_summed_with_zeros_beside_few_filters(
+    kind: str, filters: int, width: int
+) -> None:
     images, lanes = 16, width * LANES
     gradient = np.random.default_rng(0).integers(-3, 4, (filters, images)).astype(np.float32)
     panel = np.full(3 + images * lanes + 1, 77, np.float32)
     sums = np.full(2 + PANEL + 1, 5, np.float32)
+    total, pairs = gradient.sum(axis=1), kind == "pairs"
+    if pairs:
+        total += (gradient + 1).sum(axis=1)
+        gradient = paired(gradient, gradient + 1)
     source = np.concatenate([[99], gradient.reshape(-1)]).astype(np.float32)
-    turn_pixel(panel, 3, width, sums, 2, source, 1, filters, images, images)
-    expected = np.zeros((images, lanes))
+    source = rounded(source) if kind == "bfloat16" else source
+    turn_pixel(panel, 3, width, sums, 2, source, 1, filters, images, images, pairs)
+    expected = np.zeros((images, lanes), np.float32)
     expected[:, :filters] = gradient.T
     assert_array_equal(panel, [77, 77, 77, *expected.reshape(-1), 77])
-    assert_array_equal(sums[2 : 2 + lanes], 5 + expected.sum(axis=0))
+    assert_array_equal(sums[2 : 2 + lanes], 5 + np.pad(total, (0, lanes - filters)))
     assert (np.delete(sums, range(2, 2 + lanes)) == 5).all()
 
 

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from contracts.bfloat16 import paired
 from numpy.testing import assert_allclose, assert_array_equal
 
 from vectorized_ops.layout import aligned_zeros
@@ -49,7 +50,7 @@ def read_weights(tile: int, out: Any, point: int, weights: Any) -> None:
 
 @kernel
 def read_gradient(tile: int, out: Any, point: int, pixels: Any, pixel: int) -> None:
-    call_tile(tile, out, 5, point, pixels, pixel, 2)
+    call_tile(tile, out, 5, point, pixels, pixel, 2, 1)
 
 
 @kernel
@@ -76,8 +77,8 @@ class Kind(NamedTuple):
         left, right = (matrix.T if turned else matrix for matrix in matrices)
         return np.einsum("ai,ijl,bj->abl", left, values.astype(np.float64), right)
 
-    def address(self, function: TileFunction, outputs: int, taps: int) -> int:
-        return function.address(outputs, taps, self.down.outputs, self.across.outputs)
+    def address(self, function: TileFunction, outputs: int, taps: int, *more: int) -> int:
+        return function.address(outputs, taps, self.down.outputs, self.across.outputs, *more)
 
     @property
     def places(self) -> tuple[np.ndarray, ...]:
@@ -173,19 +174,24 @@ def test_weights_become_points(outputs: int, taps: int) -> None:
     assert (np.delete(out, range(5, 5 + LANES), axis=1) == UNTOUCHED).all()
 
 
+@pytest.mark.parametrize("pairs", [0, 1])
 @pytest.mark.parametrize(("outputs", "taps", "lines", "columns"), ENDS)
 def test_gradient_of_outputs_becomes_points_by_the_adjoint(
-    outputs: int, taps: int, lines: int, columns: int
+    outputs: int, taps: int, lines: int, columns: int, pairs: int
 ) -> None:
-    size, pixels = outputs + taps - 1, whole_numbers(outputs, outputs, 3 * LANES)
+    size, pixels = outputs + taps - 1, whole_numbers(outputs, outputs, (3 << pairs) * LANES)
     for kind in kinds(outputs, taps, lines, columns):
         out = np.full((size, size, 4 * LANES), UNTOUCHED, np.float32)
-        tile = kind.address(tiles.SQUARE_GRADIENT, outputs, taps)
-        read_gradient(tile, out, 4 * LANES, pixels, 3 * LANES)
-        seen = pixels[: kind.down.outputs, : kind.across.outputs, : 2 * LANES]
+        tile = kind.address(tiles.SQUARE_GRADIENT, outputs, taps, pairs)
+        read_gradient(tile, out, 4 * LANES, pixels, (3 << pairs) * LANES)
+        seen = pixels[: kind.down.outputs, : kind.across.outputs, : (2 << pairs) * LANES]
         expected = np.full_like(out, UNTOUCHED)
-        expected[..., 5 : 5 + 2 * LANES][kind.places] = kind.mapped("output_map", seen, turned=True)
-        assert_array_equal(out, expected)
+        wanted = kind.mapped("output_map", seen, turned=True).astype(np.float32)
+        if pairs:  # of neighbouring vectors
+            vectors = wanted.reshape(*wanted.shape[:2], 2, 2, LANES)
+            wanted = paired(vectors[..., 0, :], vectors[..., 1, :])
+        expected[..., 5 : 5 + 2 * LANES][kind.places] = wanted.reshape(*wanted.shape[:2], -1)
+        assert_array_equal(out.view(np.uint32), expected.view(np.uint32))
 
 
 @pytest.mark.parametrize(("outputs", "taps"), SIZES)

@@ -140,9 +140,11 @@ def owners(panels: Panels) -> list[tuple[int, int, int, int, int]]:
 
 @pytest.mark.parametrize("at_once", [1, 3])
 @pytest.mark.parametrize(("shares", "threads"), [(1, 1), (3, 3), (1, 2), (3, 6), (1, 5)])
-@pytest.mark.parametrize("piece", [IMAGES // 2, IMAGES])
+@pytest.mark.parametrize(
+    ("piece", "pairs"), [(IMAGES // 2, False), (IMAGES, False), (IMAGES, True)]
+)
 def test_products_of_points_are_summed_over_tiles_and_images(
-    piece: int, shares: int, threads: int, at_once: int
+    piece: int, pairs: bool, shares: int, threads: int, at_once: int
 ) -> None:
     images = whole_numbers(6, 7, CHANNELS, IMAGES)
     gradient, panels = whole_numbers(5, 5, FILTERS, IMAGES), panels_of(FILTERS, 1)
@@ -150,11 +152,12 @@ def test_products_of_points_are_summed_over_tiles_and_images(
     sums = garbage(shares, points * columns * 2 * ROWS * PANEL)
     bias_sums = garbage(shares, columns * PANEL)
     items = items_of(gradient.shape[:2], outputs, taps, IMAGES, piece, shares)
-    square_sums_kernel(outputs, taps, ROWS, piece, items.ends, panels.columns)(
+    transformed = garbage(threads, points * (at_once * CHANNELS * piece + GAP))
+    stored = transformed.view(np.uint16) if pairs else transformed
+    square_sums_kernel(outputs, taps, ROWS, piece, items.ends, panels.columns, (), pairs)(
         images.reshape(-1), CHANNELS * IMAGES, images.shape[:2], CHANNELS, gradient.reshape(-1),
         FILTERS * IMAGES, gradient.shape[:2], FILTERS, IMAGES, (1, 0), panels.starts,
-        panels.widths, sums, bias_sums,
-        garbage(threads, points * (at_once * CHANNELS * piece + GAP)),
+        panels.widths, sums, bias_sums, stored, transformed,
         garbage(threads, outputs**2 * piece * PANEL),
         garbage(threads, points * (at_once * piece * PANEL + GAP)),
         aligned_zeros((CHANNELS * IMAGES,)), at_once, items.table, items.parts,

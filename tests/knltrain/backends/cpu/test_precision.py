@@ -1,0 +1,103 @@
+"""Activations in bfloat16: steps are near those in float32; what a processor lacks is told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from seam.graphs import ALEXNET, GRAPHS, LENET, RESIDUAL
+from seam.material import batch_of, parameters_of
+
+from knltrain.backends.backend import Backend
+from knltrain.backends.cpu import CpuBackend
+from knltrain.backends.cpu.precision import precision_here
+from knltrain.backends.torch.backend import TorchBackend
+from knltrain.errors import ConfigError
+from knltrain.network.network import Network
+from vectorized_ops.numba.emit import bfloat16
+
+ROUNDED = "bfloat16"
+
+
+def in_precision(network: Network, images: int, precision: str) -> CpuBackend:
+    """One that sums directly, and whose memory holds NaN."""
+    backend = CpuBackend(network, images, 1, "numba", False, precision=precision)
+    np.frombuffer(backend._passes.plan._arena, np.uint8)[:] = 255
+    return backend
+
+
+def step_of(backend: Backend, network: Network, images: int) -> tuple[float, np.ndarray]:
+    packed = parameters_of(network).packed
+    gradient = np.full_like(packed, np.nan)
+    return backend.loss_and_gradient(batch_of(network, images), packed, gradient), gradient
+
+
+def distance(gradient: np.ndarray, expected: np.ndarray) -> float:
+    return float(np.linalg.norm(gradient - expected) / np.linalg.norm(expected))
+
+
+@pytest.mark.parametrize("images", [20, 32], ids=["20 images", "pairs of images"])
+@pytest.mark.parametrize("network", GRAPHS, ids=lambda network: network.name)
+def test_a_step_is_near_that_in_float32(network: Network, images: int) -> None:
+    plain, rounded = (in_precision(network, images, each) for each in ("float32", ROUNDED))
+    (loss, gradient), (near, nearly) = (step_of(it, network, images) for it in (plain, rounded))
+    assert_allclose(near, loss, rtol=5e-3)
+    assert distance(nearly, gradient) < 0.2  # an argmax among equals counts most
+    assert not np.array_equal(nearly, gradient)
+    batch, packed = batch_of(network, images), parameters_of(network).packed
+    (loss, right), (near, nearly_right) = (it.evaluate(batch, packed) for it in (plain, rounded))
+    assert_allclose(near, loss, rtol=5e-3)
+    assert abs(right - nearly_right) <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", [ALEXNET, LENET, RESIDUAL], ids=lambda network: network.name)
+def test_gradients_are_as_near_to_float32_as_by_pytorchs_autocast(network: Network) -> None:
+    _, expected = step_of(in_precision(network, 32, "float32"), network, 32)
+    _, found = step_of(CpuBackend(network, 32, 1, "numba", precision=ROUNDED), network, 32)
+    _, theirs = step_of(TorchBackend(network, 32, 1, precision=ROUNDED), network, 32)
+    assert distance(found, expected) < 1.5 * distance(theirs, expected)
+
+
+def test_activations_take_half_the_memory() -> None:
+    plain, rounded = (in_precision(RESIDUAL, 32, each) for each in ("float32", ROUNDED))
+    assert rounded.description["precision"] == ROUNDED
+    sizes = [
+        sum(place.array.nbytes for place in it._passes.plan._places) for it in (plain, rounded)
+    ]
+    assert sizes[1] < 0.55 * sizes[0]
+
+
+@pytest.mark.parametrize("precision", ["float32", ROUNDED])
+def test_a_layer_that_overflows_is_named(precision: str) -> None:
+    backend, parameters = in_precision(RESIDUAL, 32, precision), parameters_of(RESIDUAL)
+    first, second, *_ = [name for name in parameters.views if name.endswith(".weights")]
+    batch = batch_of(RESIDUAL, 32)
+    assert backend.first_non_finite(batch, parameters.packed) is None
+    parameters.views[second][...] = 3e38
+    assert backend.first_non_finite(batch, parameters.packed) == second.removesuffix(".weights")
+    parameters.views[first][0] = np.nan
+    assert backend.first_non_finite(batch, parameters.packed) == first.removesuffix(".weights")
+
+
+@pytest.mark.parametrize(
+    ("asked", "emulate", "is_native", "expected"),
+    [
+        ("float32", False, True, "float32"),
+        ("auto", False, True, ROUNDED),
+        ("auto", True, False, "float32"),
+        (ROUNDED, False, True, ROUNDED),
+        (ROUNDED, True, False, ROUNDED),
+    ],
+)
+def test_precision_follows_from_the_processor(
+    monkeypatch: pytest.MonkeyPatch, asked: str, emulate: bool, is_native: bool, expected: str
+) -> None:
+    monkeypatch.setattr(bfloat16, "IS_NATIVE", is_native)
+    assert precision_here(asked, emulate) == expected
+
+
+def test_a_processor_without_instructions_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bfloat16, "IS_NATIVE", False)
+    with pytest.raises(ConfigError, match=r"no AVX512_BF16.*choose 'auto' or 'float32'.*emulate_"):
+        precision_here(ROUNDED, emulate=False)
