@@ -88,14 +88,15 @@ class Operations:
         tuned = self.part("tuned_convolution", "TunedConvolution")
         if tuned is None:
             return self.part("convolution", "Convolution")
-        options = {} if self._winograd else {"algorithms": ("direct",)}
+        options: dict[str, Any] = {} if self._winograd else {"algorithms": ("direct",)}
         return partial(tuned, kept=self.kept, **options)
 
     @cached_property
     def dense(self) -> Any:
         """Makes dense layers."""
         make = self.part("dense", "Dense")
-        return make if self.kept == np.float32 else partial(make, kept=self.kept)
+        rounds = self.name == "numba" and self.kept != np.float32
+        return partial(make, kept=self.kept) if rounds else make
 
     @cached_property
     def pooled_convolution(self) -> Any:

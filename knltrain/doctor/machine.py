@@ -19,6 +19,7 @@ def machine_findings(topology: Topology, allowed: tuple[int, ...]) -> Iterator[F
     """Processor, cores, the cpus that this process may use, and every memory."""
     yield Finding("processor", "ok", f"{topology.model} ({topology.vendor})")
     yield _instructions(topology.isa)
+    yield _bfloat16(topology.isa)
     packages = len({core.package for core in topology.cores})
     yield Finding(
         "cores",
@@ -101,6 +102,16 @@ def _instructions(isa: tuple[str, ...]) -> Finding:
             "vector instructions", "warn", text, "train on a processor with avx2, avx512f or asimd"
         )
     return Finding("vector instructions", "ok", text)
+
+
+def _bfloat16(isa: tuple[str, ...]) -> Finding:
+    if "avx512_bf16" not in isa:
+        text = "no avx512_bf16: backend.precision = 'bfloat16' is emulated, slower than float32"
+        return Finding("bfloat16", "ok", text)
+    text = "avx512_bf16: two products for each of float32, with backend.precision = 'bfloat16'"
+    if "amx_bf16" in isa:
+        text += "; the tiles of amx_bf16 are not used"
+    return Finding("bfloat16", "ok", text)
 
 
 def _describe_node(node: NumaNode) -> str:

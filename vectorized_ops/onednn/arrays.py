@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from vectorized_ops.bfloat16 import STORED
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.reference.arrays import (
     activations,
@@ -28,13 +29,14 @@ __all__ = [
 
 
 def tensor(array: AnyArray) -> torch.Tensor:
-    """Return a tensor that shares the memory of `array`."""
-    return torch.from_numpy(array)
+    """Return a tensor that shares the memory of `array`; that of bfloat16 if it is of uint16."""
+    shared = torch.from_numpy(array)
+    return shared.view(torch.bfloat16) if array.dtype == STORED else shared
 
 
 def images_tensor(images: AnyArray) -> torch.Tensor:
     """Return images (N, H, W, C) as a channels_last tensor (N, C, H, W) on the same memory."""
-    return torch.from_numpy(images).permute(0, 3, 1, 2)
+    return tensor(images).permute(0, 3, 1, 2)
 
 
 def use_threads(threads: int) -> None:

@@ -15,7 +15,8 @@ from vectorized_ops.shapes import ConvolutionShape
 class Convolution:
     """See `vectorized_ops.reference.convolution.Convolution`; arrays in C order.
 
-    Windows that all lie in the padding are left to that: of some of them oneDNN (in PyTorch 2.13)
+    Activations may be of bfloat16, to which weights are then rounded in every call. Windows that
+    all lie in the padding are left to the reference: of some of them oneDNN (in PyTorch 2.13)
     crashes.
     """
 
@@ -36,8 +37,10 @@ class Convolution:
         if self._of_padding is not None:
             self._of_padding.forward(images, weights, bias, out, relu)
             return
+        given = images_tensor(images)
         result = torch.conv2d(
-            images_tensor(images), tensor(weights), None if bias is None else tensor(bias),
+            given, tensor(weights).to(given.dtype),
+            None if bias is None else tensor(bias).to(given.dtype),
             self._stride, self._padding, self._dilation, self._groups,
         )  # fmt: skip
         if relu:  # oneDNN's own, behind its convolution, makes zero of NaN
@@ -78,9 +81,10 @@ class Convolution:
     def _backward(
         self, gradient: AnyArray, images: torch.Tensor, weights: AnyArray, wanted: list[bool]
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        given = images_tensor(gradient)
         results: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = (
             torch.ops.aten.convolution_backward(
-                images_tensor(gradient), images, tensor(weights), [gradient.shape[3]],
+                given, images, tensor(weights).to(given.dtype), [gradient.shape[3]],
                 self._stride, self._padding, self._dilation, False, [0, 0], self._groups, wanted,
             )
         )  # fmt: skip

@@ -24,11 +24,12 @@ class Dense:
         relu: bool = False,
     ) -> None:
         """Write inputs @ weights^T + bias, and rectify it."""
-        target, factors = tensor(out), (tensor(inputs), tensor(weights).t())
+        target, given = tensor(out), tensor(inputs)
+        factors = given, tensor(weights).to(given.dtype).t()
         if bias is None:
             torch.mm(*factors, out=target)
         else:
-            torch.addmm(tensor(bias), *factors, out=target)
+            torch.addmm(tensor(bias).to(given.dtype), *factors, out=target)
         if relu:
             target.clamp_(min=0)
 
@@ -41,7 +42,8 @@ class Dense:
         mask: AnyArray | None = None,
     ) -> None:
         """Write gradient @ weights."""
-        target, factors = tensor(out), (tensor(gradient), tensor(weights))
+        target, above = tensor(out), tensor(gradient)
+        factors = above, tensor(weights).to(above.dtype)
         if add:
             target.addmm_(*factors)
         else:
@@ -53,6 +55,7 @@ class Dense:
         self, inputs: AnyArray, gradient: AnyArray, weights_out: AnyArray, bias_out: AnyArray | None
     ) -> None:
         """Write gradient^T @ inputs and, unless `bias_out` is None, the gradient's sum."""
-        torch.mm(tensor(gradient).t(), tensor(inputs), out=tensor(weights_out))
+        above = tensor(gradient)
+        tensor(weights_out).copy_(torch.mm(above.t(), tensor(inputs)))
         if bias_out is not None:
-            torch.sum(tensor(gradient), dim=0, out=tensor(bias_out))
+            torch.sum(above, dim=0, dtype=torch.float32, out=tensor(bias_out))

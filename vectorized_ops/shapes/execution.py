@@ -33,10 +33,18 @@ class ExecutedCost:
     layout_bytes: int
 
 
-def executed(shape: OperationShape, direction: str, algorithm: str | None = None) -> ExecutedCost:
-    """What `algorithm` of `TunedConvolution` does in a direction; None is direct computation."""
+def executed(
+    shape: OperationShape,
+    direction: str,
+    algorithm: str | None = None,
+    value_bytes: int = FLOAT_BYTES,
+) -> ExecutedCost:
+    """What `algorithm` of `TunedConvolution` does in a direction; None is direct computation.
+
+    Activations have `value_bytes` each.
+    """
     padded = _padded(shape)
-    cost = padded.costs[direction]
+    cost = padded.costs[direction].kept_in(value_bytes)
     if not isinstance(padded, ConvolutionShape):
         return ExecutedCost(cost.flops, cost.compulsory_bytes)
     packed = math.prod(padded.weights)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from vectorized_ops.errors import OperationError
@@ -18,14 +18,27 @@ FLOAT_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Operations, and the bytes of memory that must be read and written once each, in float32."""
+    """Operations, and the bytes of memory that must be read and written once each, in float32.
+
+    `fixed_bytes` of these are not activations: parameters, which are float32 in any precision.
+    """
 
     flops: int
     compulsory_bytes: int
+    fixed_bytes: int = field(default=0, compare=False)
 
     def __add__(self, other: Cost) -> Cost:
         """What both cost, one after the other."""
-        return Cost(self.flops + other.flops, self.compulsory_bytes + other.compulsory_bytes)
+        return Cost(
+            self.flops + other.flops,
+            self.compulsory_bytes + other.compulsory_bytes,
+            self.fixed_bytes + other.fixed_bytes,
+        )
+
+    def kept_in(self, value_bytes: int) -> Cost:
+        """The same with activations of so many bytes each."""
+        kept = (self.compulsory_bytes - self.fixed_bytes) * value_bytes // FLOAT_BYTES
+        return replace(self, compulsory_bytes=self.fixed_bytes + kept)
 
 
 @dataclass(frozen=True, slots=True)

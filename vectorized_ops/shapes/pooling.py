@@ -195,8 +195,8 @@ class MaxPoolingShape(WindowPoolingShape):
         inputs, outputs = math.prod(self.inputs), math.prod(self.outputs)
         moved = FLOAT_BYTES * (inputs + outputs) + outputs
         return {
-            "forward": Cost(outputs * math.prod(self.windows.kernel), moved),
-            "backward_data": Cost(outputs, moved),
+            "forward": Cost(outputs * math.prod(self.windows.kernel), moved, outputs),
+            "backward_data": Cost(outputs, moved, outputs),
         }
 
     def calls(self, operations: Operations) -> Calls | None:

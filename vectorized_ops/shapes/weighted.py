@@ -103,8 +103,9 @@ class ConvolutionShape(TimedShape):
     @property
     def costs(self) -> Mapping[str, Cost]:
         """Any direction: images, weights and outputs once."""
-        moved = sum(map(math.prod, (self.inputs, self.weights, self.outputs)))
-        cost = Cost(self.flops, FLOAT_BYTES * moved)
+        weights = math.prod(self.weights)
+        moved = weights + math.prod(self.inputs) + math.prod(self.outputs)
+        cost = Cost(self.flops, FLOAT_BYTES * moved, FLOAT_BYTES * weights)
         return dict.fromkeys(("forward", "backward_data", "backward_weights"), cost)
 
     def calls(self, operations: Operations) -> Calls | None:
@@ -139,8 +140,9 @@ class DenseShape(TimedShape):
     @property
     def costs(self) -> Mapping[str, Cost]:
         """Any direction: 2 N I O operations; inputs, weights and outputs once."""
-        moved = self.inputs * self.units + self.images * (self.inputs + self.units)
-        cost = Cost(2 * self.images * self.inputs * self.units, FLOAT_BYTES * moved)
+        weights = self.inputs * self.units
+        moved = weights + self.images * (self.inputs + self.units)
+        cost = Cost(2 * self.images * weights, FLOAT_BYTES * moved, FLOAT_BYTES * weights)
         return dict.fromkeys(("forward", "backward_data", "backward_weights"), cost)
 
     def calls(self, operations: Operations) -> Calls | None:

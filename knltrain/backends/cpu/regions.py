@@ -27,7 +27,9 @@ def regions_of(
 ) -> list[Region]:
     """The regions in the order of their numbers; costs are those of all slices of a batch."""
     by_size = {
-        images: _of_slice(passes, _Costs(network, images, implementation == _PACKED))
+        images: _of_slice(
+            passes, _Costs(network, images, implementation == _PACKED, _value_bytes(passes))
+        )
         for images in set(slices)
     }
     found = [reduce(_added, same) for same in zip(*(by_size[n] for n in slices), strict=True)]
@@ -40,6 +42,11 @@ def regions_of(
                 region, flops=values * later, compulsory_bytes=moved, unfused_bytes=moved
             )
     return found
+
+
+def _value_bytes(passes: Passes) -> int:
+    """Of an activation. Logits, float32 in any precision, are few."""
+    return passes.plan.input.values.array.itemsize
 
 
 def _of_slice(passes: Passes, costs: _Costs) -> list[Region]:
@@ -88,10 +95,12 @@ class _Costs:
     network: Network
     images: int
     is_packed: bool
+    value_bytes: int
 
     def without_stage(self, what: str, passes: Passes) -> Region:
         if what == "load":
-            moved = 2 * self._bytes(self.network.input_shape)
+            moved = self._bytes(self.network.input_shape)
+            moved += moved * FLOAT_BYTES // self.value_bytes
             return self._plain("images", what, _MOVEMENT, Cost(0, moved))
         if what == "loss":
             shapes = [
@@ -123,7 +132,7 @@ class _Costs:
         shapes, flows = self._shapes(stage), stage.flows
         values = self._bytes(stage.output.shape)
         if direction == "mask":
-            cost = Cost(values // FLOAT_BYTES, 3 * values)
+            cost = Cost(values // self.value_bytes, 3 * values)
             return self._plain(stage.name, direction, "elementwise", cost)
         also = sum(
             self._bytes(flow.tensor.shape) * (flow.add + flow.mask)
@@ -133,7 +142,7 @@ class _Costs:
         if not shapes:
             return self._plain(stage.name, direction, _MOVEMENT, Cost(0, 2 * values + also))
         parts = _parts_of(stage, direction)
-        costs = [cost_of(shape, parts) for shape in shapes]
+        costs = [self._cost_of(shape, parts) for shape in shapes]
         # A mask is applied where the gradient of the layer behind is made.
         total = sum_of(costs if direction == "backward" else costs[:1])
         return self._region(stage, direction, total, costs[0].compulsory_bytes + also)
@@ -150,7 +159,7 @@ class _Costs:
         chosen = stage.choices.get(direction, {}).get("algorithm")
         algorithm = None if chosen is None else str(chosen)
         parts = _parts_of(stage, direction)
-        plain = cost_of(main, parts)
+        plain = self._cost_of(main, parts)
         found = Region(
             stage.name,
             direction,
@@ -166,7 +175,7 @@ class _Costs:
         if not self.is_packed:
             return found
         known = [each for each in parts if each in main.costs]
-        done = {each: executed(main, each, algorithm) for each in known}
+        done = {each: executed(main, each, algorithm, self.value_bytes) for each in known}
         flops = sum(each.executed_flops for each in done.values())
         if "backward_weights" in done:
             share = getattr(getattr(stage, "operation", None), "winners_share", 1.0)
@@ -195,10 +204,10 @@ class _Costs:
 
     def _forward_cost(self, stage: Stage, shape: OperationShape) -> Cost:
         """With the statistics of a batch; their bytes only where no stage has gathered them."""
-        cost = shape.costs["forward"]
-        statistics = shape.costs.get("statistics")
-        if statistics is None:
+        cost = shape.costs["forward"].kept_in(self.value_bytes)
+        if "statistics" not in shape.costs:
             return cost
+        statistics = shape.costs["statistics"].kept_in(self.value_bytes)
         pieces = getattr(stage, "pieces", ())
         are_given = bool(pieces) and all(piece.source is not None for piece in pieces)
         return cost + (Cost(statistics.flops, 0) if are_given else statistics)
@@ -207,8 +216,11 @@ class _Costs:
         by_name = {layer.name: layer for layer in self.network.layers}
         return [self.network.operation(by_name[name], self.images) for name in stage.layers]
 
+    def _cost_of(self, shape: OperationShape, directions: Sequence[str]) -> Cost:
+        return cost_of(shape, directions).kept_in(self.value_bytes)
+
     def _bytes(self, shape: Sequence[int]) -> int:
-        return FLOAT_BYTES * self.images * math.prod(shape)
+        return self.value_bytes * self.images * math.prod(shape)
 
     def _padded(self, moved: int) -> int:
         return moved * padded_images(self.images) // self.images

@@ -21,7 +21,10 @@ from vectorized_ops.machine_bounds import Bounds, MachineBounds
 from vectorized_ops.shapes.execution import executed
 from vectorized_ops.timing import mean_seconds
 
-CONTESTANTS = (*IMPLEMENTATIONS, "fft")
+ROUNDED = ("numba-bfloat16", "onednn-bfloat16")
+"""Those that keep activations in bfloat16."""
+
+CONTESTANTS = (*IMPLEMENTATIONS, *ROUNDED, "fft")
 """The last has convolutions alone, and computes no network."""
 
 ENOUGH_SECONDS = 0.01
@@ -60,7 +63,7 @@ def run_ops_benchmark(
     found = _wanted(cases(network_named(network), batch), kinds)
     cores = len(physical_cores(read_topology(), allowed_cpus()))
     crew = cores if threads is None else threads
-    sets = {name: Operations(name, winograd) for name in implementations}
+    sets = {name: _contestant(name, winograd) for name in implementations}
     for each in sets.values():
         each.use_threads(crew)
     bounds = _Bounds()
@@ -79,6 +82,11 @@ def run_ops_benchmark(
         "comparisons": comparisons(rows, implementations),
         "bandwidths": bandwidths(rows),
     }
+
+
+def _contestant(name: str, winograd: bool) -> Operations:
+    implementation, _, precision = name.partition("-")
+    return Operations(implementation, winograd, precision or "float32")
 
 
 def _wanted(found: list[Case], kinds: tuple[str, ...]) -> list[Case]:
@@ -111,7 +119,8 @@ def _measured(
         for key, run in work.items():
             taken = mean_seconds(run, ENOUGH_SECONDS)
             seconds[key].append(taken)
-            cost, is_product = case.operation.costs[key[0]], case.bound_by_products
+            cost = case.operation.costs[key[0]].kept_in(sets[key[1]].kept.itemsize)
+            is_product = case.bound_by_products
             least = (
                 cost.flops / at_best.flops_per_second
                 if is_product
@@ -124,18 +133,26 @@ def _measured(
             made = prepared[key[1]]
             choice = made.choices.get(direction) if made is not None else None
             measured = statistics.median(seconds[key]), statistics.median(shares[key])
-            rows.append(_row(case, key, choice, *measured))
+            rows.append(_row(case, key, sets[key[1]], choice, *measured))
     return rows
 
 
 def _row(
-    case: Case, key: tuple[str, str], choice: Any, seconds: float, share: float
+    case: Case,
+    key: tuple[str, str],
+    operations: Operations,
+    choice: Any,
+    seconds: float,
+    share: float,
 ) -> dict[str, Any]:
     direction, implementation = key
     operation, is_product = case.operation, case.bound_by_products
-    cost = operation.costs[direction]
+    value_bytes = operations.kept.itemsize
+    cost = operation.costs[direction].kept_in(value_bytes)
     algorithm = None if choice is None else choice.name
-    done = executed(operation, direction, algorithm) if implementation == "numba" else None
+    done = None
+    if operations.name == "numba":
+        done = executed(operation, direction, algorithm, value_bytes)
     return {
         "operation": case.kind,
         "shape": str(operation),

@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import dataclass
 
 from knltrain.network.network import Network
-from vectorized_ops.implementations import IMPLEMENTATIONS
 from vectorized_ops.shapes import ConvolutionShape, TimedShape
 
 
@@ -28,8 +27,13 @@ class Case:
         return self.operation.is_product and not self._depthwise
 
     def has_form(self, implementation: str) -> bool:
-        """Whether an implementation, which may have convolutions alone, has the operation."""
-        return implementation in IMPLEMENTATIONS or self.operation.kind == ConvolutionShape.kind
+        """Whether a contestant, which may have convolutions or products alone, has the operation.
+
+        oneDNN's operations are made for float32; its products take bfloat16 too.
+        """
+        if implementation == "fft":
+            return self.operation.kind == ConvolutionShape.kind
+        return implementation != "onednn-bfloat16" or self.operation.is_product
 
     @property
     def _depthwise(self) -> bool:

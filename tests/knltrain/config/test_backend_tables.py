@@ -100,7 +100,10 @@ def test_devices_are_named_as_pytorch_names_them(load: Load, device: str) -> Non
             ["backend.name=torch", "backend.engine=ipex", "backend.precision=bfloat16"],
             "expected 'cpu' with 'numba', or 'torch' with 'eager' or 'compile'",
         ),
-        (["backend.name=torch", "backend.precision=auto"], "precision = 'auto' is of backend 'cpu'"),
+        (
+            ["backend.name=torch", "backend.precision=auto"],
+            "precision = 'auto' is of backend 'cpu'",
+        ),
         (
             ["backend.implementation=reference", "backend.emulate_bfloat16=true"],
             "emulate_bfloat16 = true is of backend 'cpu' with 'numba'",

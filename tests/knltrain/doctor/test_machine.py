@@ -24,6 +24,8 @@ def test_processor_cores_cpus_and_memories_are_told() -> None:
     assert {finding.subject: finding.text for finding in findings} == {
         "processor": "Phi (GenuineIntel)",
         "vector instructions": "avx2, avx512f",
+        "bfloat16": "no avx512_bf16: backend.precision = 'bfloat16' is emulated, slower than "
+        "float32",
         "cores": "4 physical cores with 8 hardware threads in 1 package",
         "allowed cpus": "0,4-5: 2 physical cores",
         "NUMA node 0": "90.0 GiB free of 96.0 GiB DRAM, cpus 0-7 (next to cpus)",
@@ -40,6 +42,18 @@ def test_processor_without_wide_vectors_is_worth_a_warning(
 ) -> None:
     findings = {f.subject: f for f in machine.machine_findings(_topology(isa), (0,))}
     assert findings["vector instructions"].level == level
+
+
+@pytest.mark.parametrize(
+    ("isa", "told"),
+    [
+        (("avx512f", "avx512_bf16"), "two products for each of float32"),
+        (("avx512_bf16", "amx_bf16"), "the tiles of amx_bf16 are not used"),
+    ],
+)
+def test_instructions_for_bfloat16_are_told(isa: tuple[str, ...], told: str) -> None:
+    findings = {f.subject: f for f in machine.machine_findings(_topology(isa), (0,))}
+    assert told in findings["bfloat16"].text
 
 
 def test_roomy_shared_memory_is_ok_and_a_small_one_names_ways_out(

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -17,6 +22,9 @@ from knltrain.network.network import Network
 from vectorized_ops.numba.emit import bfloat16
 
 ROUNDED = "bfloat16"
+
+SKYLAKE = "+avx512f,+avx512vl,+avx512bw,+avx512dq,+avx512cd,+avx2,+fma,+f16c,+bmi2"
+"""What of the host a Skylake has: no instructions for bfloat16."""
 
 
 def in_precision(network: Network, images: int, precision: str) -> CpuBackend:
@@ -57,6 +65,42 @@ def test_gradients_are_as_near_to_float32_as_by_pytorchs_autocast(network: Netwo
     _, found = step_of(CpuBackend(network, 32, 1, "numba", precision=ROUNDED), network, 32)
     _, theirs = step_of(TorchBackend(network, 32, 1, precision=ROUNDED), network, 32)
     assert distance(found, expected) < 1.5 * distance(theirs, expected)
+
+
+EMULATED = """
+import sys
+sys.path.append(sys.argv[1])
+import numpy as np
+from seam.graphs import ALEXNET, RESIDUAL
+from seam.material import batch_of, parameters_of
+from knltrain.backends.cpu import CpuBackend
+from vectorized_ops.numba.emit.bfloat16 import IS_NATIVE
+assert not IS_NATIVE
+for network in (ALEXNET, RESIDUAL):
+    packed = parameters_of(network).packed
+    gradient = np.zeros_like(packed)
+    backend = CpuBackend(network, 32, 1, "numba", False, precision="bfloat16")
+    loss = backend.loss_and_gradient(batch_of(network, 32), packed, gradient)
+    print(loss.hex(), gradient.tobytes().hex())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not bfloat16.IS_NATIVE, reason="the processor has no AVX512_BF16")
+def test_emulated_steps_have_the_same_bits() -> None:
+    seams = str(Path(__file__).parents[1])
+    settings = {"NUMBA_CPU_NAME": "skylake-avx512", "NUMBA_CPU_FEATURES": SKYLAKE}
+    done = subprocess.run(
+        [sys.executable, "-c", EMULATED, seams],
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for network, line in zip((ALEXNET, RESIDUAL), done.stdout.splitlines(), strict=True):
+        loss, gradient = step_of(in_precision(network, 32, ROUNDED), network, 32)
+        assert line == f"{loss.hex()} {gradient.tobytes().hex()}"
 
 
 def test_activations_take_half_the_memory() -> None:

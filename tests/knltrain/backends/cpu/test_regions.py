@@ -9,6 +9,7 @@ import pytest
 from seam.graphs import GRAPHS, LENET
 from seam.material import batch_of, direct, parameters_of
 
+from knltrain.backends.cpu import CpuBackend
 from knltrain.backends.region import Region
 from knltrain.errors import NetworkError
 from knltrain.network.layers import BatchNormalisation
@@ -124,3 +125,17 @@ def test_observing_changes_no_bit(implementation: str) -> None:
         backend.loss_and_gradient(batch, packed, gradients[-1])
         backend.close()
     np.testing.assert_array_equal(*gradients)
+
+
+def test_activations_in_bfloat16_are_counted_as_such() -> None:
+    """The kernels' layout has whole vectors: 32 images of 16 lanes."""
+    images, found = 32, []
+    for precision in ("float32", "bfloat16"):
+        backend = CpuBackend(WHOLE_LENET, images, 1, "numba", False, precision=precision)
+        found.append(found_in(list(backend.regions), "ip1", "backward_weights"))
+        backend.close()
+    plain, rounded = found
+    assert rounded.flops == plain.flops
+    assert rounded.compulsory_bytes == 2 * images * (800 + 500) + BYTES * 800 * 500
+    assert plain.layout_bytes is not None
+    assert rounded.layout_bytes == plain.layout_bytes - 2 * images * (800 + 500)

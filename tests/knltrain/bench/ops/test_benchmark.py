@@ -74,3 +74,18 @@ def test_an_implementation_of_convolutions_alone_has_no_other_rows():
     by_fft = {row["operation"] for row in report["rows"] if row["implementation"] == "fft"}
     assert by_fft == {"convolution"}
     assert {row["operation"] for row in report["comparisons"]} == {"convolution"}
+
+
+@pytest.mark.slow
+def test_contestants_in_bfloat16_move_half_the_activations():
+    contestants = ("numba-bfloat16", "numba", "onednn-bfloat16")
+    report = run_ops_benchmark("lenet", 32, contestants, threads=1, rounds=1, winograd=False)
+    rows = {(row["shape"], row["direction"], row["implementation"]): row for row in report["rows"]}
+    ours = {key: row for key, row in rows.items() if key[2] == "numba-bfloat16"}
+    assert {row["operation"] for row in ours.values()} >= {"convolution", "max pooling", "dense"}
+    for (shape, direction, _), row in ours.items():
+        plain = rows[shape, direction, "numba"]
+        assert row["compulsory_bytes"] < plain["compulsory_bytes"]
+        assert row["layout_bytes"] < plain["layout_bytes"]
+        theirs = rows.get((shape, direction, "onednn-bfloat16"))
+        assert (theirs is not None) == (row["operation"] in ("convolution", "dense"))
