@@ -137,6 +137,7 @@ def check_in_bfloat16(
     With all that may be done to the results, and without.
     """
     whole = whole_operands(shape)
+    whole = replace(whole, weights=5 * whole.weights)  # so that many results are rounded
     for seed, operands in enumerate(
         [whole, replace(whole, bias=None, relu=False, target=Target(shape.inputs, None, None))] * 2
     ):

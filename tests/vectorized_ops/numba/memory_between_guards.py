@@ -47,7 +47,7 @@ SHAPES = {
 
 
 IN_BFLOAT16: list[tuple[str, Callable[[ConvolutionShape], Any], Any]] = [
-    ("direct", Convolution, SHAPES),
+    ("direct", partial(Convolution, kept=STORED), SHAPES),
     ("Winograd", partial(WinogradConvolution, outputs=2), ("3x3",)),
     ("large Winograd", partial(WinogradConvolution, outputs=4), ("3x3",)),
 ]

@@ -6,8 +6,8 @@ from their load to their store; only products of pairs take bfloat16 operands.
 The instructions round to nearest even, take denormal numbers for zeros and write zeros for them,
 and set the quiet bit of a NaN; products of pairs are summed by two fused multiply-adds, the second
 elements first (Intel, "bfloat16 - Hardware Numerics Definition", 338302). On other processors code
-in float32 gives the same bits, but for sums from 2^-150 to more than 2^-151 below 2^-126: there they
-are 2^-126, where the instructions give zero.
+in float32 gives the same bits, but for sums less than 2^-126 by 2^-150 at most and by more than
+2^-151: they become 2^-126, by the instructions zero.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from vectorized_ops.bfloat16 import STORED
 from vectorized_ops.layout import aligned_zeros, pixels, zeros_images_last
 from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.numba.kernels.convolution.few_channels import (
@@ -46,24 +48,28 @@ def test_convolutions_whose_neighbours_are_no_channels_are_left_as_they_are(
     assert not widens(replace(shape, **change))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("kept", [np.float32, STORED])
 @pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("more", [0, 1])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_images_are_copied_with_their_borders_as_far_as_outputs_see(
-    shape: ConvolutionShape, threads: int
+def test_images_are_copied_with_their_borders_and_channels_of_zeros_as_far_as_outputs_see(
+    shape: ConvolutionShape, more: int, threads: int, kept: Any
 ) -> None:
     rng = np.random.default_rng(0)
-    wide = zeros_images_last((IMAGES, shape.height, shape.width, shape.channels + 2))
+    wide = zeros_images_last((IMAGES, shape.height, shape.width, shape.channels + 2), kept)
     wide[...] = rng.integers(1, 9, wide.shape)
     images = wide[..., 1:-1]
     lines, columns = bordered_size(shape)
-    out = aligned_zeros((lines * columns * shape.channels * IMAGES + 1,))
+    pixel = (shape.channels + more) * IMAGES
+    out = aligned_zeros((lines * columns * pixel + 1,), kept)
     out[...] = 77
     source, distance = pixels(images)
     copy_with_borders(
         source, distance, (shape.height, shape.width), shape.padding, shape.channels * IMAGES,
-        out, (lines, columns), threads,
+        out, (lines, columns), pixel, threads,
     )  # fmt: skip
-    bordered = np.pad(images, [(0, 0), *((side, 3 * side) for side in shape.padding), (0, 0)])
+    border = [(side, 3 * side) for side in shape.padding]
+    bordered = np.pad(images, [(0, 0), *border, (0, more)])
     expected = bordered[:, :lines, :columns].transpose(1, 2, 3, 0)
     assert_array_equal(out[:-1].reshape(expected.shape), expected)
     assert out[-1] == 77

@@ -50,7 +50,7 @@ def read_weights(tile: int, out: Any, point: int, weights: Any) -> None:
 
 @kernel
 def read_gradient(tile: int, out: Any, point: int, pixels: Any, pixel: int) -> None:
-    call_tile(tile, out, 5, point, pixels, pixel, 2, 1)
+    call_tile(tile, out, 5, point, pixels, pixel, 2, 2)
 
 
 @kernel
@@ -187,9 +187,9 @@ def test_gradient_of_outputs_becomes_points_by_the_adjoint(
         seen = pixels[: kind.down.outputs, : kind.across.outputs, : (2 << pairs) * LANES]
         expected = np.full_like(out, UNTOUCHED)
         wanted = kind.mapped("output_map", seen, turned=True).astype(np.float32)
-        if pairs:  # of neighbouring vectors
-            vectors = wanted.reshape(*wanted.shape[:2], 2, 2, LANES)
-            wanted = paired(vectors[..., 0, :], vectors[..., 1, :])
+        if pairs:  # of neighbouring rows of two vectors
+            rows = wanted.reshape(*wanted.shape[:2], 2, 2 * LANES)
+            wanted = paired(rows[..., 0, :], rows[..., 1, :])
         expected[..., 5 : 5 + 2 * LANES][kind.places] = wanted.reshape(*wanted.shape[:2], -1)
         assert_array_equal(out.view(np.uint32), expected.view(np.uint32))
 
