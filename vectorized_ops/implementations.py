@@ -101,7 +101,7 @@ class Operations:
     @cached_property
     def pooled_convolution(self) -> Any:
         """Makes convolutions with fused 2x2 max pooling."""
-        if self.name != "numba" or self.kept != np.float32:  # the reference is a definition only
+        if self.name != "numba":  # the reference is a definition only
             return None
         make = self.part("pooled_convolution", "pooled_convolution")
         return make if self._winograd else partial(make, algorithm="direct")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -10,8 +11,10 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
+from contracts.bfloat16 import nearest
 from numpy.testing import assert_allclose
 
+from vectorized_ops.bfloat16 import STORED, copy_values, widened
 from vectorized_ops.numba.arrays import activations
 from vectorized_ops.numba.compiling.compiler import SETTINGS
 from vectorized_ops.numba.emit import non_temporal
@@ -108,11 +111,13 @@ def run_pooled(
     slices: bool = False,
     add: bool = False,
     masked: bool = False,
+    rounds: bool = False,
 ) -> tuple[PooledResults, PooledResults]:
     """Results found, and expected: the reference in float64, gradients for the places found.
 
-    With `slices` all images but `which` are channels of wider ones. The gradient of the images is
-    added to -2, and where the images are not positive it is masked.
+    With `rounds` activations are of bfloat16, and what is expected of them is rounded. With
+    `slices` all images but `which` are channels of wider ones. The gradient of the images is added
+    to -2, and where the images are not positive it is masked.
     """
     rng, images = np.random.default_rng(sum(shape)), shape[0]
     lines, pixels = ((side - kernel + 1) // 2 for side in shape[1:3])
@@ -127,31 +132,37 @@ def run_pooled(
 
     operation = pooled_convolution(shape, filters, kernel, algorithm)
     assert algorithm in ("auto", operation.algorithm)
-    inputs, padded = holding(values, 1e6, slices), holding(gradient, 0, slices)
-    out, which = holding(gradient, 99, slices), activations(gradient.shape, np.uint8)
+    kept = functools.partial(holding, dtype=STORED if rounds else np.dtype(np.float32))
+    inputs, padded = kept(values, 1e6, slices), kept(gradient, 0, slices)
+    out, which = kept(gradient, 99, slices), activations(gradient.shape, np.uint8)
     operation.forward(inputs, weights, bias, out, which)
     weights_out, bias_out = np.full_like(weights, 99), np.full_like(bias, 99)
-    images_out = holding(np.full_like(values, -2 if add else 99), 99, slices)
+    images_out = kept(np.full_like(values, -2 if add else 99), 99, slices)
     operation.backward(
         inputs, padded, which, weights, weights_out, bias_out, images_out if with_images else None,
         add, inputs if masked else None,
     )  # fmt: skip
-    found = PooledResults(out[:images], which[:images], weights_out, bias_out, images_out[:images])
+    made = widened(out[:images]), which[:images], weights_out, bias_out
+    found = PooledResults(*made, widened(images_out[:images]))
     expected = expected_of_pooled([array.astype(np.float64) for array in drawn], found.which)
     expected.images -= 2 * add
     expected.images[masked & (values <= 0)] = 0
+    if rounds:
+        expected.out, expected.images = nearest(expected.out), nearest(expected.images)
     return found, expected
 
 
-def holding(values: np.ndarray, padding: float, slices: bool = False) -> np.ndarray:
+def holding(
+    values: np.ndarray, padding: float, slices: bool = False, *, dtype: np.dtype[Any]
+) -> np.ndarray:
     *others, channels = values.shape
     array = (
-        activations((*others, channels + 5))[..., 2 : 2 + channels]
+        activations((*others, channels + 5), dtype)[..., 2 : 2 + channels]
         if slices
-        else (activations(values.shape))
+        else (activations(values.shape, dtype))
     )
-    array[...] = padding
-    array[: len(values)] = values
+    copy_values(np.full(array.shape, padding, np.float32), array)
+    copy_values(values, array[: len(values)])
     return array
 
 

@@ -36,7 +36,7 @@ def test_direct_sums_equal_the_reference_for_any_shape(data: st.DataObject, pool
     channels = data.draw(st.sampled_from([1, 4, 5]))  # the plain convolution compiles for each
     shape = data.draw(st.integers(1, 40)), height, width, channels
     filters = data.draw(st.sampled_from([1, 5, 7, 20]))
-    options = {name: data.draw(st.booleans()) for name in ("slices", "add", "masked")}
+    options = {name: data.draw(st.booleans()) for name in ("slices", "add", "masked", "rounds")}
     found, expected = pooled(shape, filters, kernel, "direct", whole_numbers, **options)
     for name in ("out", "which", "weights", "bias", "images"):
         assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)

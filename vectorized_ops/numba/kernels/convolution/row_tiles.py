@@ -14,6 +14,7 @@ from numba import types
 
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.compiling.tile_functions import TileFunction
+from vectorized_ops.numba.emit.elements import element
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
 from vectorized_ops.numba.kernels.convolution.dot_tiles import sum_lanes
 
@@ -145,7 +146,7 @@ def sum_group(values: Any, group: int, pixel: int, pixels: int, number: int, out
             total = np.float32(0.0)
             for p in range(pixels):
                 for i in range(number):
-                    total += values[p * pixel + other * number + i]
+                    total += element(values, p * pixel + other * number + i)
             out[other] = total
 
 

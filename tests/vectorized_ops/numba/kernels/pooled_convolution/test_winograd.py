@@ -97,3 +97,10 @@ def test_shapes_that_do_not_fit_are_refused_with_the_alternatives(
     assert not winograd_fits(shape, filters, kernel)
     with pytest.raises(OperationError, match="ask for the algorithm 'direct' or 'auto'"):
         WinogradPooledConvolution(shape, filters, kernel)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_activations_may_be_of_bfloat16(masked: bool, pooled: Any) -> None:
+    shape = (20, 12, 16, 8)
+    found, expected = pooled(shape, 9, 5, "winograd4", normal, masked=masked, rounds=True)
+    assert max(relative_errors(found, expected).values()) < 1e-2
