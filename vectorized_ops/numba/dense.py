@@ -9,6 +9,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from vectorized_ops.bfloat16 import STORED
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
 from vectorized_ops.numba.copying import copy
@@ -24,8 +25,9 @@ class Dense:
     N is rounded up to whole vectors. Each direction reads or writes the weights once. Results are
     the same to the last bit with any number of threads. `scratch_size` floats of memory are needed
     during a call, and hold nothing between calls: give many operations the same by `use_scratch`,
-    otherwise each makes its own when first called. Products are those of float32: where vectors
-    are `kept` in bfloat16, they are copied. Raises OperationError for counts below 1.
+    otherwise each makes its own when first called. Where vectors are `kept` in bfloat16, so are
+    the operands of products, in pairs; of an odd number of values, and of weights' gradients of an
+    odd number of vectors of images, they are float32. Raises OperationError for counts below 1.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class Dense:
     ) -> None:
         """Write inputs @ weights^T + bias, cut off at zero with `relu`."""
         *pieces, wide_inputs, wide_outputs = self._pieces("forward")
-        given = _widened(self._flat(inputs, self._inputs), wide_inputs)
+        given = _multiplied(self._flat(inputs, self._inputs), self._inputs, wide_inputs)
         flat = self._flat(out, self._outputs)
         target = flat if flat.dtype == np.float32 else wide_outputs
         kernels.multiply(
@@ -98,7 +100,7 @@ class Dense:
     ) -> None:
         """Write gradient @ weights, or add it; zero where `mask` is not positive."""
         *pieces, wide_inputs, wide_outputs = self._pieces("backward")
-        above = _widened(self._flat(gradient, self._outputs), wide_outputs)
+        above = _multiplied(self._flat(gradient, self._outputs), self._outputs, wide_outputs)
         flat = self._flat(out, self._inputs)
         target = flat if flat.dtype == np.float32 else wide_inputs
         if add and target is not flat:
@@ -120,11 +122,18 @@ class Dense:
     ) -> None:
         """Write gradient^T @ inputs and, unless `bias_out` is None, the gradient's sum."""
         past_caches = self._inputs % LANES == 0 and streamed(weights_out, weights_out.nbytes)
-        *pieces, wide_inputs, wide_outputs = self._pieces("weights")
+        turned, edges, spare, wide_inputs, wide_outputs = self._pieces("weights")
+        given, summed = self._flat(inputs, self._inputs), self._flat(gradient, self._outputs)
+        if given.dtype == summed.dtype == STORED and self._images % (2 * LANES) == 0:
+            source, above, turned, edges = (
+                each.view(np.uint32) for each in (given, summed, turned, edges)
+            )
+        else:
+            source, above = _widened(given, wide_inputs), _widened(summed, wide_outputs)
         kernels.weights_gradient(
-            _widened(self._flat(inputs, self._inputs), wide_inputs),
-            _widened(self._flat(gradient, self._outputs), wide_outputs), self._images, weights_out,
-            self._nothing if bias_out is None else bias_out, self._chunk, past_caches, *pieces,
+            source, above, len(above) // self._outputs, weights_out,
+            self._nothing if bias_out is None else bias_out, self._chunk, past_caches, turned,
+            edges, spare, summed,
         )  # fmt: skip
 
     def _flat(self, vectors: AnyArray, columns: int) -> AnyArray:
@@ -139,6 +148,11 @@ class Dense:
         if not self._scratch:
             self.use_scratch(aligned_zeros((self.scratch_size,)))
         return self._scratch[direction]
+
+
+def _multiplied(flat: AnyArray, steps: int, memory: AnyArray) -> AnyArray:
+    """Return flat values for a product over so many steps: bfloat16 only in pairs of them."""
+    return flat if steps % 2 == 0 else _widened(flat, memory)
 
 
 def _widened(flat: AnyArray, memory: AnyArray) -> AnyArray:

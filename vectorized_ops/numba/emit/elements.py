@@ -19,27 +19,31 @@ _INT32, _FLOAT = ir.IntType(32), ir.FloatType()
 
 @tile
 def element(typingctx: Any, array: Any, index: Any) -> Any:
-    """The element of a flat array as float32."""
+    """The element of a flat array as float32; that of uint32, a pair of bfloat16, as its bits."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
         value = builder.load(builder.gep(data, [args[1]]))
-        return (
-            value if signature.args[0].dtype != types.uint16 else bfloat16.widened(builder, value)
-        )
+        if signature.args[0].dtype == types.uint16:
+            return bfloat16.widened(builder, value)
+        return builder.bitcast(value, _FLOAT)
 
     return types.float32(array, types.int64), generate
 
 
 @tile
 def store_element(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
-    """Write a float32 to the element of a flat array, rounded if that is bfloat16."""
+    """Write a float32 to the element of a flat array, rounded if that is bfloat16.
+
+    To one of uint32 the bits are written.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data, value = context.make_array(signature.args[0])(context, builder, args[0]).data, args[2]
         if signature.args[0].dtype == types.uint16:
             value = bfloat16.narrowed(builder, value)
-        builder.store(value, builder.gep(data, [args[1]]))
+        place = builder.gep(data, [args[1]])
+        builder.store(builder.bitcast(value, place.type.pointee), place)
         return context.get_dummy_value()
 
     return types.void(array, types.int64, types.float32), generate

@@ -120,10 +120,11 @@ class Lanes:
         self._store(value, pointer, 1)
 
     def broadcast(self, pointer: Value) -> Value:
-        """Return a vector of `LANES` copies of the float at `pointer`."""
+        """Return a vector of `LANES` copies of the float, or the pair, at `pointer`."""
         undefined, value = ir.Constant(_VECTOR, ir.Undefined), self._builder.load(pointer)
         if _is_bfloat16(pointer):
             value = bfloat16.widened(self._builder, value)
+        value = self._builder.bitcast(value, _FLOAT)
         first = self._builder.insert_element(undefined, value, _INT32(0))
         return self._builder.shuffle_vector(first, undefined, ir.Constant(_INDICES, [0] * LANES))
 

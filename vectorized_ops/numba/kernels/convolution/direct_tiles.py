@@ -14,6 +14,7 @@ from numba import types
 
 from vectorized_ops.numba.compiling.tile_functions import TileFunction
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
+from vectorized_ops.numba.emit.pairs import in_order, unpacked
 from vectorized_ops.numba.kernels.arithmetic.batch_normalisation import moments
 from vectorized_ops.numba.kernels.arithmetic.sums import accumulate
 from vectorized_ops.numba.kernels.convolution.destination import (
@@ -105,7 +106,7 @@ def point_tile(
             lanes.pointer(11, *args[11:13]), args[13],
         )  # fmt: skip
         if paired:
-            results = _in_order(lanes, results, width)
+            results = in_order(lanes, results, width)
         target = lanes.pointer(4, *args[4:6])
         for number, value in enumerate(results):
             i, j = divmod(number, width)
@@ -176,7 +177,7 @@ def _correlate(lanes: Lanes, args: Any, height: int, width: int, pairs: bool) ->
     fetch_targets(lanes, height, width, target, masking, images, args[17])
     results = lanes.loop(args[14], start, segment, maybe_none=True)
     if pairs:
-        results = _in_order(lanes, results, width)
+        results = in_order(lanes, results, width)
     store_results(lanes, results, width, target, masking, images, args[17], args[18])
     return results
 
@@ -224,14 +225,14 @@ def sum_pair_products(
 ) -> list[Value]:
     """Emit `sum_products` of bfloat16, two channels a step: weights are pairs.
 
-    Two vectors of images wide, a tile keeps them in the order of `_unpacked`, see `_in_order`.
+    Two vectors of images wide, a tile keeps them in the order of `emit.pairs`.
     """
     height = len(sums) // width
 
     def step(t: Value, sums: list[Value]) -> list[Value]:
         first = lanes.at(inputs, lanes.product(lanes.product(t, 2), images))
         rows = [lanes.load_bits(at, width * LANES) for at in (first, lanes.at(first, images))]
-        vectors = _unpacked(lanes, rows[0], rows[1], width)
+        vectors = unpacked(lanes, rows[0], rows[1], width)
         for row in (0, 1):
             channel = lanes.sum(lanes.product(t, 2), row)
             lanes.prefetch(lanes.at(coming, lanes.product(channel, coming_step)), level=2)
@@ -244,45 +245,6 @@ def sum_pair_products(
         return results
 
     return lanes.loop(steps, sums, step)
-
-
-def _unpacked(lanes: Lanes, first: Value, second: Value, width: int) -> list[Value]:
-    """Return vectors of pairs of neighbouring rows, as float32.
-
-    One vector has the pairs in the order of the images. Of two vectors each takes half of the
-    images of each 128 bits, as one instruction unpacks them.
-    """
-    size, kind = width * LANES, lanes.constant(0.0).type
-    if width == 1:
-        orders = [[lane + half * size for lane in range(LANES) for half in (0, 1)]]
-    else:
-        orders = [
-            [
-                begin + lane + half * size
-                for begin in range(part, size, 8)
-                for lane in range(4)
-                for half in (0, 1)
-            ]
-            for part in (0, 4)
-        ]
-    return [lanes.builder.bitcast(lanes.shuffle(first, second, order), kind) for order in orders]
-
-
-def _in_order(lanes: Lanes, results: list[Value], width: int) -> list[Value]:
-    """Return rows of so many vectors of `_unpacked` in the order of the images."""
-    if width == 1:
-        return results
-    order = [
-        half * LANES + begin + lane
-        for begin in range(0, LANES, 4)
-        for half in (0, 1)
-        for lane in range(4)
-    ]
-    return [
-        lanes.shuffle(results[i], results[i + 1], part)
-        for i in range(0, len(results), 2)
-        for part in (order[:LANES], order[LANES:])
-    ]
 
 
 def store_results(

@@ -16,13 +16,21 @@ import numba
 import numpy as np
 
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.emit.elements import as_pair, element, store_element
 from vectorized_ops.numba.emit.gradient_store import cut_tile
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.non_temporal import finish_stores
 from vectorized_ops.numba.emit.raw_arrays import flattened
 from vectorized_ops.numba.emit.threads import part
 from vectorized_ops.numba.kernels.convolution.row_tiles import sum_group, transpose_tile
-from vectorized_ops.numba.kernels.dense.tiles import ROWS, WIDTH, adding_tile, writing_tile
+from vectorized_ops.numba.kernels.dense.tiles import (
+    ROWS,
+    WIDTH,
+    adding_tile,
+    joined_rows_tile,
+    paired_tile,
+    writing_tile,
+)
 
 LINE = 16
 """Floats in a cache line."""
@@ -106,8 +114,9 @@ def multiply(
     """Write the product of `blocks` of `weights` with flat inputs (steps, number of images).
 
     To flat out (rows, number), from zero, or from the bias if there is one, or with `add` to what
-    it holds; with `cut` it becomes zero where flat `mask` is not positive. Scratch: packed
-    (threads, packed_size), spare (threads, ROWS * number).
+    it holds; with `cut` it becomes zero where flat `mask` is not positive. Inputs of bfloat16, an
+    even number of steps, are multiplied in pairs. Scratch: packed (threads, packed_size), spare
+    (threads, ROWS * number).
     """
     tiles, threads = (blocks.rows + ROWS - 1) // ROWS, packed.shape[0]
     for thread in numba.prange(threads):
@@ -148,9 +157,14 @@ def _add_block(
 ) -> None:
     """Add `rows` rows of the product over one block of steps."""
     steps, flat = min(blocks.block_steps, blocks.steps - step), flattened(weights)
-    begin = top * blocks.row + step * blocks.step
-    first = 0 if blocks.copied else rows - rows % ROWS  # a tile reads ROWS rows, so the last is
-    _copy(flat, begin + first * blocks.row, rows - first, steps, blocks, packed)
+    begin, pairs = top * blocks.row + step * blocks.step, inputs.itemsize == 2
+    first = rows - rows % ROWS  # a tile reads ROWS rows, so the last is copied
+    if pairs:
+        first = 0
+        _copy_pairs(flat, begin, rows, steps, blocks, packed)
+    else:
+        first = 0 if blocks.copied else first
+        _copy(flat, begin + first * blocks.row, rows - first, steps, blocks, packed)
     if step + steps < blocks.steps:
         following = begin + blocks.block_steps * blocks.step
     else:
@@ -187,6 +201,30 @@ def _copy(weights: Any, index: int, rows: int, steps: int, blocks: Any, out: Any
         target = out[run * out_stride : run * out_stride + length]
         for i in range(length):
             target[i] = source[i]
+
+
+@kernel
+def _copy_pairs(weights: Any, index: int, rows: int, steps: int, blocks: Any, out: Any) -> None:
+    """Copy a block of weights, of an even number of steps, as pairs of bfloat16.
+
+    Pair t of result r goes where its step t would.
+    """
+    if blocks.by_rows:
+        vectors = steps // (2 * LANES)
+        for row in range(rows):
+            source, target = index + row * blocks.row, row * blocks.packed_row
+            paired_tile(out, target, weights, source, vectors)
+            for pair in range(vectors * LANES, steps // 2):
+                place = source + 2 * pair
+                out[target + pair] = as_pair(weights[place], weights[place + 1])
+        return
+    vectors = rows // LANES
+    for pair in range(steps // 2):
+        source, target = index + 2 * pair * blocks.step, pair * blocks.packed_step
+        joined_rows_tile(out, target, weights, source, source + blocks.step, vectors)
+        for row in range(vectors * LANES, rows):
+            place = source + row
+            out[target + row] = as_pair(weights[place], weights[place + blocks.step])
 
 
 @kernel
@@ -229,13 +267,15 @@ def weights_gradient(
     turned: Any,
     edges: Any,
     spare: Any,
+    summed: Any,
 ) -> None:
     """Write the product of flat gradient (outputs, number) and inputs (inputs, number), turned.
 
     And the sums of the gradient, unless `bias_out` is empty. Threads share out pieces of ROWS
     outputs and `chunk` blocks of inputs, all outputs of a chunk one after another. Scratch: turned
     (ceil(inputs / WIDTH), number, WIDTH), edges (threads, ROWS * number), spare (threads,
-    ROWS * WIDTH).
+    ROWS * WIDTH). All but weights, bias and spare may be pairs of bfloat16 of two images, as uint32
+    each; `summed` is the gradient as single values.
     """
     outputs, blocks, threads = weights_out.shape[0], turned.shape[0], edges.shape[0]
     tiles, chunks = (outputs + ROWS - 1) // ROWS, (blocks + chunk - 1) // chunk
@@ -258,7 +298,7 @@ def weights_gradient(
                 weights_out, row, rows, past_caches, spare[thread],
             )  # fmt: skip
         for group in range(part(groups, thread, threads), part(groups, thread + 1, threads)):
-            sum_group(gradient, group, 0, 1, number, bias_out)
+            sum_group(summed, group, 0, 1, len(summed) // outputs, bias_out)
         if past_caches:
             finish_stores()
 
@@ -277,8 +317,10 @@ def _turn_block(inputs: Any, number: int, rows: int, block: int, out: Any) -> No
             else:
                 for i in range(LANES):
                     for j in range(image, image + LANES):
-                        value = inputs[(row + i) * number + j] if row + i < rows else 0.0
-                        flat[target + j * WIDTH + i] = np.float32(value)
+                        value = np.float32(0.0)
+                        if row + i < rows:
+                            value = element(inputs, (row + i) * number + j)
+                        store_element(flat, target + j * WIDTH + i, value)
 
 
 @kernel

@@ -15,7 +15,9 @@ from typing import Any
 
 from numba import types
 
+from vectorized_ops.numba.emit.flow import repeat
 from vectorized_ops.numba.emit.lanes import AVX512, LANES, Lanes, Value, tile
+from vectorized_ops.numba.emit.pairs import in_order, unpacked
 
 ROWS = 14 if AVX512 else 6
 """Rows of a tile: two vectors wide, its results and operands fill the registers."""
@@ -51,6 +53,8 @@ def adding_tile(
     weights[weights_index + i*weights_row + t*weights_step]
     * inputs[inputs_index + t*inputs_step + j*LANES + lane];
     step t fetches the cache line of ahead[ahead_index + ahead_offsets[t]], which may not exist.
+    Inputs of bfloat16 are multiplied in pairs of steps, of which there is an even number: a weight
+    is then the pair of two, in the bits of a float32.
     """
     signature = types.void(
         columns, out, _INT, _INT, weights, _INT, _INT, _INT, inputs, _INT, _INT, _INT, ahead, _INT,
@@ -65,7 +69,8 @@ def adding_tile(
             lanes.prefetch(lanes.at(far, lanes.load_integer(lanes.at(table, step))))
 
         width = signature.args[0].literal_value
-        sums = _sums(lanes, width, args[4:], 4, fetch)
+        sum_up = _pair_sums if signature.args[8].dtype == types.uint16 else _sums
+        sums = sum_up(lanes, width, args[4:], 4, fetch)
         target = lanes.pointer(1, args[1], args[2])
         for number, value in enumerate(sums):
             row = lanes.product(args[3], number // width)
@@ -94,7 +99,8 @@ def writing_tile(
 ) -> Any:
     """Write a tile of ROWS x 2 vectors, as `adding_tile` computes it.
 
-    With `past_caches`, every row of the tile must begin at whole vectors of memory.
+    Weights and inputs of uint32 are pairs of bfloat16, of two steps each. With `past_caches`, every
+    row of the tile must begin at whole vectors of memory.
     """
     signature = types.void(
         out, _INT, _INT, weights, _INT, _INT, _INT, inputs, _INT, _INT, _INT, types.boolean
@@ -103,7 +109,8 @@ def writing_tile(
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
         target = lanes.pointer(0, args[0], args[1])
-        for number, value in enumerate(_sums(lanes, 2, args[3:], 3)):
+        multiply = lanes.add_pairs if signature.args[7].dtype == types.uint32 else lanes.fma
+        for number, value in enumerate(_sums(lanes, 2, args[3:], 3, multiply=multiply)):
             row = lanes.product(args[2], number // 2)
             lanes.store_streamed(value, lanes.at(target, row, number % 2 * LANES), args[11])
         return context.get_dummy_value()
@@ -117,11 +124,13 @@ def _sums(
     args: Any,
     first: int,
     each_step: Callable[[Value], None] | None = None,
+    multiply: Callable[[Value, Value, Value], Value] | None = None,
 ) -> list[Value]:
     """Emit the sums of a tile; `args` are its arguments from number `first`, the weights, on."""
     weights = lanes.pointer(first, args[0], args[1])
     source = lanes.pointer(first + 4, args[4], args[5])
     rows = [lanes.product(args[2], i) for i in range(ROWS)]
+    multiply = multiply or lanes.fma
 
     def body(step: Value, values: list[Value]) -> list[Value]:
         here = lanes.at(source, lanes.product(step, args[6]))
@@ -131,9 +140,85 @@ def _sums(
         for i in range(ROWS):
             weight = lanes.broadcast(lanes.at(at_step, rows[i]))
             for j in range(width):
-                results.append(lanes.fma(weight, vectors[j], values[i * width + j]))
+                results.append(multiply(weight, vectors[j], values[i * width + j]))
         if each_step is not None:
             each_step(step)
         return results
 
     return lanes.loop(args[7], [lanes.constant(0.0)] * (ROWS * width), body)
+
+
+def _pair_sums(
+    lanes: Lanes, width: int, args: Any, first: int, each_step: Callable[[Value], None]
+) -> list[Value]:
+    """Emit the sums of a tile of inputs in bfloat16; arguments are as in `_sums`."""
+    weights = lanes.pointer(first, args[0], args[1])
+    source = lanes.pointer(first + 4, args[4], args[5])
+    rows = [lanes.product(args[2], i) for i in range(ROWS)]
+
+    def body(pair: Value, values: list[Value]) -> list[Value]:
+        here = lanes.at(source, lanes.product(lanes.product(pair, 2), args[6]))
+        both = [lanes.load_bits(at, width * LANES) for at in (here, lanes.at(here, args[6]))]
+        vectors = unpacked(lanes, both[0], both[1], width)
+        at_step = lanes.at(weights, lanes.product(pair, args[3]))
+        results = []
+        for i in range(ROWS):
+            weight = lanes.broadcast(lanes.at(at_step, rows[i]))
+            for j in range(width):
+                results.append(lanes.add_pairs(weight, vectors[j], values[i * width + j]))
+        for step in (0, 1):
+            each_step(lanes.sum(lanes.product(pair, 2), step))
+        return results
+
+    nothing = [lanes.constant(0.0)] * (ROWS * width)
+    return in_order(lanes, lanes.loop(lanes.quotient(args[7], 2), nothing, body), width)
+
+
+@tile
+def paired_tile(
+    typingctx: Any, out: Any, out_index: Any, values: Any, values_index: Any, vectors: Any
+) -> Any:
+    """Write pairs of neighbours among values, LANES pairs to each of `vectors` vectors."""
+    signature = types.void(out, _INT, values, _INT, _INT)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        target, source = lanes.pointer(0, *args[:2]), lanes.pointer(2, *args[2:4])
+
+        def vector(number: Value) -> None:
+            begin = lanes.product(number, 2 * LANES)
+            halves = [lanes.load(lanes.at(source, begin, i * LANES)) for i in range(2)]
+            evens, odds = (
+                lanes.shuffle(halves[0], halves[1], range(first, 2 * LANES, 2)) for first in (0, 1)
+            )
+            place = lanes.at(target, lanes.product(number, LANES))
+            lanes.store(lanes.as_pairs(evens, odds), place)
+
+        repeat(lanes, args[4], vector)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@tile
+def joined_rows_tile(
+    typingctx: Any, out: Any, out_index: Any, first: Any, first_index: Any, second_index: Any,
+    vectors: Any,
+) -> Any:  # fmt: skip
+    """Write the pairs of two rows of values, `vectors` vectors of them."""
+    signature = types.void(out, _INT, first, _INT, _INT, _INT)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        target = lanes.pointer(0, *args[:2])
+        rows = [lanes.pointer(2, args[2], args[i]) for i in (3, 4)]
+
+        def vector(number: Value) -> None:
+            offset = lanes.product(number, LANES)
+            both = [lanes.load(lanes.at(row, offset)) for row in rows]
+            lanes.store(lanes.as_pairs(both[0], both[1]), lanes.at(target, offset))
+
+        repeat(lanes, args[5], vector)
+        return context.get_dummy_value()
+
+    return signature, generate

@@ -7,11 +7,13 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import vectorized_ops.torch._team  # noqa: F401 (lends its threads)
+from vectorized_ops.bfloat16 import STORED, rounded, widened
 from vectorized_ops.numba.kernels.channels_last import activation as kernels
 from vectorized_ops.numba.kernels.channels_last.rows import padded
 from vectorized_ops.reference.rectifier import Rectifier
 
 SHAPE = (37, 21)
+FLOAT = np.dtype(np.float32)
 STRANGE = [np.nan, np.inf, -np.inf, 1e-45, -1e-45, -0.0]
 
 
@@ -42,17 +44,17 @@ def reference_gradient(gradient: np.ndarray, outputs: np.ndarray) -> np.ndarray:
 def test_rectified_values_equal_the_reference_also_in_place(values: np.ndarray) -> None:
     expected, out = np.empty(SHAPE, np.float32), np.empty(SHAPE, np.float32)
     Rectifier().forward(values[0], expected)
-    kernels.rectify(arguments(out, [values[0]]))
+    kernels.rectify(arguments(out, [values[0]]), FLOAT)
     assert_array_equal(out, expected)
-    kernels.rectify(arguments(values[0], [values[0]]))
+    kernels.rectify(arguments(values[0], [values[0]]), FLOAT)
     assert_array_equal(values[0], expected)
 
 
 def test_copies_and_sums(values: np.ndarray) -> None:
     out, finite = np.empty(SHAPE, np.float32), np.ones(SHAPE, np.float32)
-    kernels.copy(arguments(out, [values[0]]))
+    kernels.copy(arguments(out, [values[0]]), FLOAT)
     assert_array_equal(out, values[0])
-    kernels.add(arguments(out, [finite, values[1], finite], summands=3))
+    kernels.add(arguments(out, [finite, values[1], finite], summands=3), FLOAT)
     assert_array_equal(out, values[1] + 2)
 
 
@@ -63,7 +65,7 @@ def test_gradients_are_summed_and_cut_where_the_reference_cuts(
     outputs, gradient = values
     expected = reference_gradient(gradient + 1, outputs)
     out, ones = gradient if in_place else np.empty(SHAPE, np.float32), np.ones(SHAPE, np.float32)
-    kernels.cut(arguments(out, [outputs, gradient, ones], summands=2))
+    kernels.cut(arguments(out, [outputs, gradient, ones], summands=2), FLOAT)
     assert_array_equal(out, expected)
 
 
@@ -71,12 +73,34 @@ def test_what_was_cut_is_summed_over_the_rows(values: np.ndarray) -> None:
     outputs, gradient = values[0], np.nan_to_num(values[1], posinf=1, neginf=1)
     out, sums = np.empty(SHAPE, np.float32), np.empty(SHAPE[1], np.float32)
     scratch = np.empty(3 * padded(SHAPE[1]) * 3 // 2)
-    kernels.cut_and_sum(arguments(out, [outputs, gradient], 1, scratch), sums.ctypes.data)
+    kernels.cut_and_sum(arguments(out, [outputs, gradient], 1, scratch), FLOAT, sums.ctypes.data)
     expected = reference_gradient(gradient, outputs)
     assert_array_equal(out, expected)
     assert_array_equal(sums, expected.sum(0))
 
 
+@pytest.mark.parametrize("name", ["rectify", "copy", "add", "cut"])
+def test_bfloat16_is_rounded_where_it_is_written(name: str, values: np.ndarray) -> None:
+    kernel, summands = getattr(kernels, name), {"add": 3, "cut": 2}.get(name, 0)
+    given = [rounded(array) for array in (*values * np.float32(1.01), *values)]
+    given = given[: {"add": 3, "cut": 3}.get(name, 1)]
+    out, wide = np.full(SHAPE, 77, STORED), np.empty(SHAPE, np.float32)
+    kernel(arguments(out, given, summands), STORED)
+    read = [widened(array) for array in given]
+    kernel(arguments(wide, read, summands), FLOAT)
+    assert_array_equal(widened(out), widened(rounded(wide)))
+
+
+def test_what_was_cut_of_bfloat16_is_summed_in_float32(values: np.ndarray) -> None:
+    given = [rounded(np.nan_to_num(array, posinf=1, neginf=1)) for array in values]
+    out, sums = np.empty(SHAPE, STORED), np.empty(SHAPE[1], np.float32)
+    scratch = np.empty(3 * padded(SHAPE[1]) * 3 // 2)
+    kernels.cut_and_sum(arguments(out, given, 1, scratch), STORED, sums.ctypes.data)
+    expected = reference_gradient(widened(given[1]), widened(given[0]))
+    assert_array_equal(widened(out), expected)
+    assert_array_equal(sums, expected.sum(0))
+
+
 def test_kernels_are_shared_by_all_shapes() -> None:
     compiled: Any = kernels.cut
-    assert len(compiled.signatures) <= 1
+    assert len(compiled.signatures) <= 2  # of both types

@@ -7,6 +7,7 @@ import pytest
 from numba import types
 from numpy.testing import assert_array_equal
 
+from vectorized_ops.bfloat16 import rounded, widened
 from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, tile
 from vectorized_ops.numba.kernels.channels_last.lanes import (
@@ -64,11 +65,17 @@ def extremes(out: Any, left: int, right: int) -> None:
     extremes_tile(out, left, right)
 
 
+@pytest.mark.parametrize("is_rounded", [False, True])
 @pytest.mark.parametrize("number", [0, 1, LANES - 1, LANES])
-def test_only_the_lanes_of_a_mask_are_read_and_written(number: int) -> None:
+def test_only_the_lanes_of_a_mask_are_read_and_written(number: int, is_rounded: bool) -> None:
     values = np.resize(np.array([-2, 3, np.nan, -np.inf, np.inf, -0.0], np.float32), LANES)
     out = np.full(2 * LANES, 77, np.float32)
-    copy_lanes(out, values[:number].copy(), number)
+    if is_rounded:
+        stored = rounded(out)
+        copy_lanes(stored, rounded(values[:number].copy()), number)
+        out = widened(stored)
+    else:
+        copy_lanes(out, values[:number].copy(), number)
     assert_array_equal(out[:number], values[:number])
     assert (out[number:LANES] == 77).all()
     assert_array_equal(out[LANES:][:number], values[:number])

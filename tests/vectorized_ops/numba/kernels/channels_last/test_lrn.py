@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 import vectorized_ops.torch._team  # noqa: F401 (lends its threads)
+from vectorized_ops.bfloat16 import STORED, rounded, widened
 from vectorized_ops.numba.kernels.channels_last import lrn as lrn
 from vectorized_ops.reference.lrn import LocalResponseNormalisation
 
@@ -24,12 +25,13 @@ def run(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Values and gradient, each between rows that nobody may write."""
     forward, backward = lrn.kernels(size // 2, size // 2, quarters)
-    outs = np.full((2, len(values) + 2, values.shape[1]), 77, np.float32)
+    outs = np.full((2, len(values) + 2, values.shape[1]), 77, values.dtype)
     factor = ALPHA / size
     numbers = bits(BIAS, factor, -2 * factor * quarters / 4, floor)
     for kernel, out in zip((forward, backward), outs, strict=True):
         arrays = [out[1:].ctypes.data, values.ctypes.data, gradient.ctypes.data]
-        kernel(np.array([3, *values.shape, 0, *numbers, *arrays], np.int64))
+        given = np.array([3, *values.shape, 0, *numbers, *arrays], np.int64)
+        kernel(given, values.dtype)
     assert (outs[:, [0, -1]] == 77).all()
     return outs[0, 1:-1], outs[1, 1:-1]
 
@@ -66,6 +68,17 @@ def test_values_and_gradients_equal_the_reference(
     expected = reference(before, gradient, size, quarters)
     assert_allclose(found[0], expected[0], rtol=0, atol=2e-6)
     assert_allclose(found[1], np.where(rectify & (values <= 0), 0, expected[1]), rtol=0, atol=4e-6)
+
+
+@pytest.mark.parametrize("channels", [16, 33, 50])
+def test_bfloat16_is_rounded_where_it_is_written(channels: int) -> None:
+    rng = np.random.default_rng(0)
+    given = [rounded(rng.standard_normal((9, channels)).astype(np.float32)) for _ in range(2)]
+    found = run(*given, 5, 3, 0.0)
+    expected = run(*map(widened, given), 5, 3, 0.0)
+    assert found[0].dtype == STORED
+    for one, other in zip(found, expected, strict=True):
+        assert_array_equal(one, rounded(other.copy()))
 
 
 @pytest.mark.parametrize("floor", [0.0, math.nan])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import vectorized_ops.torch._team  # noqa: F401 (lends its threads)
+from vectorized_ops.bfloat16 import STORED, rounded, widened
 from vectorized_ops.epilogue import IDENTITY, RELU
 from vectorized_ops.numba.kernels.arithmetic import batch_normalisation as arithmetic
 from vectorized_ops.numba.kernels.channels_last import normalisation as kernels
@@ -16,6 +17,7 @@ from vectorized_ops.numba.kernels.channels_last.rows import padded
 from vectorized_ops.reference.normalisation import BatchNormalisation
 
 EPSILON, MOMENTUM, THREADS = 1e-3, 0.3, 3
+FLOAT = np.dtype(np.float32)
 
 
 class Layer:
@@ -59,7 +61,7 @@ class Layer:
     def take_statistics(self) -> None:
         pivots = np.zeros((1, self.table.shape[1]), np.float32)
         given = self.arguments(self.values, table=pivots)
-        kernels.moments(given)
+        kernels.moments(given, FLOAT)
         kernels.statistics(given, self.table.ctypes.data, self.parameters, EPSILON, MOMENTUM)
 
     def slopes(self, given: np.ndarray, training: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -118,7 +120,7 @@ def test_values_and_gradients_equal_the_reference(
     state = mean, variance, layer.scale, layer.shift
     out, floor = np.empty_like(layer.values), 0.0 if relu else -math.inf
     epilogue = RELU if relu else IDENTITY
-    kernels.normalise(layer.arguments(out, layer.values, scalar=floor))
+    kernels.normalise(layer.arguments(out, layer.values, scalar=floor), FLOAT)
     expected = np.empty_like(as_images(out))
     layer.reference.forward(as_images(layer.values), *state, expected, epilogue=epilogue)
     assert_allclose(out, expected[0, :, 0], rtol=0, atol=1e-5 * np.abs(expected).max())
@@ -126,9 +128,9 @@ def test_values_and_gradients_equal_the_reference(
     layer.gradient[np.abs(out) < 1e-4] = 0  # the sides of zero may differ
     floor = 0.0 if relu else math.nan
     given = layer.arguments(layer.values, layer.gradient, scalar=floor)
-    kernels.gradient_sums(given)
+    kernels.gradient_sums(given, FLOAT)
     slopes = layer.slopes(given, training)
-    kernels.denormalise(layer.arguments(out, layer.values, layer.gradient, scalar=floor))
+    kernels.denormalise(layer.arguments(out, layer.values, layer.gradient, scalar=floor), FLOAT)
     results = np.empty((2, channels))
     images = as_images(layer.values)
     layer.reference.backward(
@@ -152,11 +154,11 @@ def test_joins_add_cut_and_sum(channels: int) -> None:
     layer = Layer(np.random.default_rng(0), 70, channels)
     layer.take_statistics()
     out, plain, cut = (np.empty_like(layer.values) for _ in range(3))
-    kernels.normalise(layer.arguments(plain, layer.values, scalar=-math.inf))
-    kernels.join(layer.arguments(out, layer.values, layer.addend, scalar=0.0))
+    kernels.normalise(layer.arguments(plain, layer.values, scalar=-math.inf), FLOAT)
+    kernels.join(layer.arguments(out, layer.values, layer.addend, scalar=0.0), FLOAT)
     assert_array_equal(out, np.maximum(plain + layer.addend, 0))
     given = layer.arguments(cut, layer.values, out, layer.gradient, layer.other, summands=2)
-    kernels.joint_gradient_sums(given)
+    kernels.joint_gradient_sums(given, FLOAT)
     expected = np.where(out <= 0, 0, layer.gradient + layer.other)
     assert_array_equal(cut, expected)
     scale, shift = layer.slopes(given, training=True)
@@ -165,11 +167,41 @@ def test_joins_add_cut_and_sum(channels: int) -> None:
     assert_allclose(scale, (expected * normalised).sum(0), atol=1e-3)
 
 
+def passed(layer: Layer, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """All that the kernels make of values, gradient, addend and another gradient of one type."""
+    values, gradient, addend, other = arrays
+    kind, out, joint, cut, back = values.dtype, *(np.zeros_like(values) for _ in range(4))
+    given = layer.arguments(values, table=np.zeros((1, layer.table.shape[1]), np.float32))
+    layer.table[...] = 0
+    kernels.moments(given, kind)
+    kernels.statistics(given, layer.table.ctypes.data, np.zeros(4, np.int64), EPSILON, MOMENTUM)
+    kernels.normalise(layer.arguments(out, values), kind)
+    kernels.join(layer.arguments(joint, values, addend), kind)
+    given = layer.arguments(cut, values, joint, gradient, other, summands=2)
+    kernels.joint_gradient_sums(given, kind)
+    slopes = layer.slopes(given, training=True)
+    given = layer.arguments(values, gradient)
+    kernels.gradient_sums(given, kind)
+    slopes += layer.slopes(given, training=True)
+    kernels.denormalise(layer.arguments(back, values, gradient), kind)
+    return [layer.table, *slopes, out, joint, cut, back]
+
+
+@pytest.mark.parametrize("channels", [16, 21])
+def test_bfloat16_is_rounded_where_it_is_written(channels: int) -> None:
+    layer = Layer(np.random.default_rng(0), 70, channels)
+    given = [rounded(a) for a in (layer.values, layer.gradient, layer.addend, layer.other)]
+    found = [array.copy() for array in passed(layer, given)]
+    expected = passed(layer, [widened(array) for array in given])
+    for one, other in zip(found, expected, strict=True):
+        assert_array_equal(one, rounded(other) if one.dtype == STORED else other)
+
+
 def test_statistics_of_layers_without_any_are_not_written() -> None:
     layer = Layer(np.random.default_rng(0), 10, 5)
     pivots = np.zeros((1, 16), np.float32)
     given = layer.arguments(layer.values, table=pivots)
-    kernels.moments(given)
+    kernels.moments(given, FLOAT)
     nothing = np.zeros(4, np.int64)
     kernels.statistics(given, layer.table.ctypes.data, nothing, EPSILON, MOMENTUM)
     assert_array_equal(layer.table[arithmetic.FACTOR, :5], layer.table[arithmetic.INVERSE, :5])

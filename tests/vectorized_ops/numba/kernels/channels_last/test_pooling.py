@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import vectorized_ops.torch._team  # noqa: F401 (lends its threads)
+from vectorized_ops.bfloat16 import STORED, rounded, widened
 from vectorized_ops.errors import OperationError
 from vectorized_ops.numba.kernels.channels_last import pooling as kernels
 from vectorized_ops.numba.kernels.channels_last.rows import padded
 from vectorized_ops.reference.pooling import AveragePooling, MaxPooling
 from vectorized_ops.shapes import PoolingShape
 
+FLOAT = np.dtype(np.float32)
 STRANGE = np.array([np.nan, np.inf, -np.inf], np.float32)
 
 
@@ -75,7 +77,7 @@ def test_maxima_places_and_gradients_equal_the_reference(
     reference = MaxPooling(shape)
     out, which = np.empty_like(pooling.out), np.empty(pooling.out.shape, np.uint8)
     reference.forward(pooling.images, out, which)
-    kernels.largest(pooling.arguments(pooling.out, pooling.images, rectify))
+    kernels.largest(pooling.arguments(pooling.out, pooling.images, rectify), FLOAT)
     assert_array_equal(pooling.out, np.maximum(out, 0) if rectify else out)
     several = np.isnan(out)  # of several NaN, any may be named
     assert_array_equal(pooling.which[..., :channels][~several], which[~several])
@@ -84,7 +86,7 @@ def test_maxima_places_and_gradients_equal_the_reference(
     passed = np.where(rectify & (out <= 0), 0, pooling.gradient)
     back = np.empty_like(pooling.back)
     reference.backward(passed, named, back)
-    kernels.winners(pooling.arguments(pooling.back, pooling.gradient, rectify))
+    kernels.winners(pooling.arguments(pooling.back, pooling.gradient, rectify), FLOAT)
     assert_array_equal(pooling.back, back)
 
 
@@ -104,7 +106,30 @@ def test_means_and_gradients_equal_the_reference(data: Any, number: int, channel
     reference = AveragePooling(shape)
     reference.forward(pooling.images, out)
     reference.backward(pooling.gradient, back)
-    kernels.means(pooling.arguments(pooling.out, pooling.images, shares=shares))
-    kernels.spread(pooling.arguments(pooling.back, pooling.gradient, shares=shares))
+    kernels.means(pooling.arguments(pooling.out, pooling.images, shares=shares), FLOAT)
+    kernels.spread(pooling.arguments(pooling.back, pooling.gradient, shares=shares), FLOAT)
     assert_allclose(pooling.out, out, rtol=1e-6, atol=1e-6)
     assert_allclose(pooling.back, back, rtol=1e-6, atol=2e-6)
+
+
+@given(data=st.data(), channels=st.sampled_from([1, 15, 16, 17, 70, 130]), rectify=st.booleans())
+@settings(max_examples=40)
+def test_bfloat16_is_rounded_where_it_is_written(data: Any, channels: int, rectify: bool) -> None:
+    shape = draw_shape(data.draw)
+    pooling = Pooling(shape, 2, channels, data.draw(st.integers(0, 99)))
+    shares = tuple(np.full(n, 0.3, np.float32) for n in (shape.lines, shape.pixels))
+    found = []
+    for kind in (FLOAT, STORED):
+        images, gradient, out, back, means, spread = (
+            rounded(array) if kind == STORED else array.copy()
+            for array in (pooling.images, pooling.gradient, *(pooling.out, pooling.back) * 2)
+        )
+        pooling.out = out
+        kernels.largest(pooling.arguments(out, images, rectify), kind)
+        kernels.winners(pooling.arguments(back, gradient, rectify), kind)
+        kernels.means(pooling.arguments(means, images, shares=shares), kind)
+        kernels.spread(pooling.arguments(spread, gradient, shares=shares), kind)
+        found.append([rounded(widened(array)) for array in (out, back, means, spread)])
+        pooling.out = pooling.out.astype(np.float32)
+    for one, other in zip(*found, strict=True):
+        assert_array_equal(one, other)

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import vectorized_ops.torch._team  # noqa: F401 (lends its threads)
+from vectorized_ops.bfloat16 import STORED, rounded, widened
 from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.lanes import Lanes, Value
 from vectorized_ops.numba.kernels.channels_last import rows as rows
 
+FLOAT = np.dtype(np.float32)
 WIDTHS = [1, 7, 8, 15, 16, 17, 33, 1030]
 
 
@@ -29,20 +31,28 @@ everything_pass = rows.pass_over_rows(compute, 2, 2, constants=(2,), sums=2, sum
 
 
 @kernel
-def everything(arguments: Any) -> None:
-    everything_pass(arguments)
+def everything(arguments: Any, element: Any) -> None:
+    everything_pass(arguments, element)
 
 
 class Stream:
     """Rows of whole numbers between others that nobody may write."""
 
-    def __init__(self, rng: np.random.Generator, shape: tuple[int, int], between: int) -> None:
-        self.wide = rng.integers(-3, 4, (shape[0], shape[1] + between)).astype(np.float32)
+    def __init__(
+        self,
+        rng: np.random.Generator,
+        shape: tuple[int, int],
+        between: int,
+        kind: np.dtype[Any] = FLOAT,
+    ) -> None:
+        values = rng.integers(-3, 4, (shape[0], shape[1] + between)).astype(np.float32)
+        self.wide = rounded(values) if kind == STORED else values
         self.before, self.between = self.wide.copy(), between
 
     @property
     def values(self) -> np.ndarray:
-        return self.wide[:, : self.wide.shape[1] - self.between].astype(np.float64)
+        values = self.wide[:, : self.wide.shape[1] - self.between]
+        return widened(values).astype(np.float64)
 
     @property
     def pair(self) -> tuple[int, int]:
@@ -69,7 +79,8 @@ def run(
         threads, *shape, 0, bits, table.ctypes.data, sums.ctypes.data, totals.ctypes.data,
         len(streams) - 4,
     ]  # fmt: skip
-    everything(np.array([*given, *(n for stream in streams for n in stream.pair)], np.int64))
+    arguments = np.array([*given, *(n for stream in streams for n in stream.pair)], np.int64)
+    everything(arguments, streams[0].wide.dtype)
     return totals
 
 
@@ -79,13 +90,14 @@ def run(
     channels=st.sampled_from(WIDTHS),
     threads=st.integers(1, 4),
     summands=st.integers(1, 3),
+    kind=st.sampled_from([FLOAT, STORED]),
 )
 @settings(max_examples=60)
 def test_each_row_is_computed_once_and_nothing_beside_it_is_written(
-    seed: int, number: int, channels: int, threads: int, summands: int
+    seed: int, number: int, channels: int, threads: int, summands: int, kind: np.dtype[Any]
 ) -> None:
     rng, shape = np.random.default_rng(seed), (number, channels)
-    streams = [Stream(rng, shape, int(rng.choice([0, 0, 3]))) for _ in range(4 + summands)]
+    streams = [Stream(rng, shape, int(rng.choice([0, 0, 3])), kind) for _ in range(4 + summands)]
     table = rng.integers(-3, 4, (3, rows.padded(channels))).astype(np.float32)
     first, second = streams[2].values, streams[3].values
     totals = run(threads, shape, streams, table, 0.5)

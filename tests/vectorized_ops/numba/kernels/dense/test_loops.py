@@ -118,6 +118,7 @@ def test_gradient_of_weights_and_bias_of_any_shape(
             values.reshape(-1), gradient.reshape(-1), number, weights_out, bias_out, chunk,
             past_caches, aligned_zeros((-(-inputs // WIDTH), number, WIDTH)),
             aligned_zeros((threads, ROWS * number)), aligned_zeros((threads, ROWS * WIDTH)),
+            gradient.reshape(-1),
         )  # fmt: skip
         assert_array_equal(weights_out, gradient @ values.T)
         assert_array_equal(bias_out, gradient.sum(axis=1))
