@@ -48,12 +48,13 @@ def memory_needs(
     workers: int = 1,
     batches_ahead_bytes: int = 0,
     nodes: int = 1,
+    value_bytes: int = FLOAT_BYTES,
 ) -> tuple[Need, ...]:
     """Memory that each of a computer's `workers` needs for model, data and the program.
 
     - The model counts its vectors, those of the optimizer and of exchanges, and every layer's
-      output with its gradient, for `images_per_worker` images or, unless it is 0, a `micro_batch`
-      of them. The kernels' scratch memory is not counted.
+      output with its gradient, of `value_bytes` a value, for `images_per_worker` images or, unless
+      it is 0, a `micro_batch` of them. The kernels' scratch memory is not counted.
     - The data are there once for all workers: each has its part of them. What is made ahead,
       `batches_ahead_bytes`, lies near the worker that takes it. Of several `nodes` each has a part
       of the data.
@@ -66,7 +67,7 @@ def memory_needs(
     vectors = VECTORS + MOMENTS.get(optimizer, 0) + exchange_vectors
     vectors += (at_a_time < images_per_worker) + (iter_size > 1)
     values = 2 * elements * padded_images(at_a_time)
-    model = FLOAT_BYTES * (vectors * network.packed_size + values)
+    model = FLOAT_BYTES * vectors * network.packed_size + value_bytes * values
     ahead = [Need("batches", batches_ahead_bytes, "best")] if batches_ahead_bytes else []
     return (
         Need("model", model, "best"),

@@ -125,6 +125,11 @@ class BackendConfig(Table):
         return self.device == "cpu" and not self.workers
 
     @property
+    def keeps_bfloat16(self) -> bool:
+        """Whether activations are kept in bfloat16, whatever the processor."""
+        return self.name == "cpu" and self.precision == "bfloat16"
+
+    @property
     def _computing(self) -> tuple[tuple[str, str], ...]:
         return ("name", self.name), ("implementation", self.implementation)
 

@@ -53,6 +53,13 @@ def test_a_batch_in_slices_needs_memory_for_one_and_for_its_gradient():
     assert model[1] == 4 * (5 * network.packed_size + 2 * (4 + 3) * 32)
 
 
+def test_activations_in_bfloat16_need_half():
+    network = Network("small", (2, 2, 1), (Dense("out", 3),))
+    dataset = Dataset("none", images(10), images(5))
+    model = memory_needs(network, dataset, 64, value_bytes=2)[0].bytes
+    assert model == 4 * 4 * network.packed_size + 2 * 2 * (4 + 3) * 64
+
+
 def test_an_optimizer_with_two_moments_needs_a_vector_more():
     network = Network("small", (2, 2, 1), (Dense("out", 3),))
     dataset = Dataset("none", images(10), images(5))
