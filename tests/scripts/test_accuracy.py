@@ -59,7 +59,7 @@ def test_finished_runs_are_told_and_not_made_again(tmp_path: Path) -> None:
     ("words", "told"),
     [
         (["--tasks", "lenet"], "unknown task lenet: expected lenet_digits, caffe_lenet"),
-        (["--methods", "one,two"], "unknown method two: expected one, sync_sgd"),
+        (["--methods", "one,two"], "unknown method two: expected one, one_bfloat16, sync_sgd"),
         (["--tasks", "hand_signs"], "hand_signs needs --hand-signs DATA, the folder of its files"),
     ],
 )

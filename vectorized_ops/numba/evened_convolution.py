@@ -5,6 +5,7 @@ Products are made of pairs of channels. Pictures have three.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, final
 
@@ -22,11 +23,15 @@ if TYPE_CHECKING:
 LEAST_CHANNELS: Final = 3
 """Of one channel pairs would make as many products as single values."""
 
+LEAST_PRODUCTS: Final = 400
+"""Of a value of the images: of fewer the copy takes longer than single values take."""
+
 
 def evens(shape: ConvolutionShape, kept: np.dtype[np.generic]) -> bool:
     """Whether inputs of a shape, `kept` in a type, are worth another channel."""
     odd = shape.channels % 2 == 1 and shape.channels >= LEAST_CHANNELS
-    return kept == STORED and odd and shape.groups == 1
+    products = shape.flops / 2 / math.prod(shape.inputs)
+    return kept == STORED and odd and shape.groups == 1 and products >= LEAST_PRODUCTS
 
 
 @final

@@ -12,7 +12,7 @@ from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.numba.evened_convolution import evens
 from vectorized_ops.shapes import ConvolutionShape
 
-PICTURES = ConvolutionShape(32, 9, 8, 3, 5, (3, 2), stride=(2, 1), padding=(1, 1))
+PICTURES = ConvolutionShape(32, 9, 8, 3, 160, (3, 2), stride=(2, 1), padding=(1, 1))
 
 
 @pytest.mark.parametrize("before", [0, 2], ids=["alone", "a slice of channels"])
@@ -28,7 +28,7 @@ def test_results_are_those_of_the_channels_that_there_are(before: int) -> None:
     images = wide[..., before : before + channels]
     images[...] = rounded(values)
     found, expected = (zeros_images_last(PICTURES.outputs, STORED) for _ in range(2))
-    bias = np.arange(5, dtype=np.float32)
+    bias = np.arange(160, dtype=np.float32)
     operation, plain = Convolution(PICTURES, STORED), Convolution(PICTURES)
     memory = np.full(operation.scratch_size, np.nan, np.float32)
     operation.use_scratch(memory)
@@ -37,23 +37,26 @@ def test_results_are_those_of_the_channels_that_there_are(before: int) -> None:
     plain.forward(images, weights, bias, expected, True, plainly)
     assert widened(expected).any()
     assert_array_equal(found, expected)
-    statistics = np.zeros((2, 2, 5), np.float32)
+    statistics = np.zeros((2, 2, 160), np.float32)
     moments.write(*statistics[0])
     plainly.write(*statistics[1])
     assert_array_equal(*statistics)
 
 
 @pytest.mark.parametrize(
-    ("channels", "groups", "kept", "expected"),
+    ("channels", "filters", "groups", "kept", "expected"),
     [
-        (3, 1, STORED, True),
-        (3, 1, np.dtype(np.float32), False),
-        (1, 1, STORED, False),
-        (4, 1, STORED, False),
-        (9, 3, STORED, False),
+        (3, 180, 1, STORED, True),
+        (3, 180, 1, np.dtype(np.float32), False),
+        (3, 18, 1, STORED, False),
+        (1, 180, 1, STORED, False),
+        (4, 180, 1, STORED, False),
+        (9, 540, 3, STORED, False),
     ],
+    ids=["pictures", "float32", "few filters", "one channel", "even", "groups"],
 )
 def test_odd_numbers_of_channels_are_evened(
-    channels: int, groups: int, kept: np.dtype[np.generic], expected: bool
+    channels: int, filters: int, groups: int, kept: np.dtype[np.generic], expected: bool
 ) -> None:
-    assert evens(ConvolutionShape(16, 5, 5, channels, 9, (3, 3), groups=groups), kept) == expected
+    shape = ConvolutionShape(16, 5, 5, channels, filters, (3, 3), groups=groups)
+    assert evens(shape, kept) == expected
