@@ -7,18 +7,12 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, final
 
-import numpy as np
-
-from vectorized_ops.bfloat16 import STORED
 from vectorized_ops.errors import OperationError
 
 IMPLEMENTATIONS = ("reference", "numba", "onednn")
 
-PRECISIONS: dict[str, np.dtype[Any]] = {
-    "float32": np.dtype(np.float32),
-    "bfloat16": STORED,
-}
-"""How activations and their gradients are kept: bfloat16 as the upper half of a float32's bits."""
+PRECISIONS = ("float32", "bfloat16")
+"""How activations and their gradients are kept."""
 
 
 class _Part:
@@ -42,8 +36,7 @@ class Operations:
     An attribute is None where the implementation lacks it: `pooled_convolution` without fused
     convolution and pooling, `local_response_normalisation`, `within_channel_normalisation` and
     `dropout` where no library has them, `chosen` without autotuning, `prepare` without compilation.
-    Modules are imported when a part of them is first asked for. `kept` is NumPy's type of
-    activations, see PRECISIONS.
+    Modules are imported when a part of them is first asked for.
     """
 
     use_threads = _Part("arrays", "use_threads")
@@ -80,7 +73,15 @@ class Operations:
 
     def __init__(self, name: str, winograd: bool = True, precision: str = "float32") -> None:
         self.name, self._winograd, self.precision = name, winograd, precision
-        self.kept = PRECISIONS[precision]
+
+    @cached_property
+    def kept(self) -> Any:
+        """NumPy's type of activations: uint16 for bfloat16, see `vectorized_ops.bfloat16`."""
+        import numpy as np
+
+        from vectorized_ops.bfloat16 import STORED
+
+        return STORED if self.precision == "bfloat16" else np.dtype(np.float32)
 
     @cached_property
     def convolution(self) -> Any:
@@ -89,13 +90,15 @@ class Operations:
         if tuned is None:
             return self.part("convolution", "Convolution")
         options: dict[str, Any] = {} if self._winograd else {"algorithms": ("direct",)}
-        return partial(tuned, kept=self.kept, **options)
+        if self.precision == "bfloat16":
+            options["kept"] = self.kept
+        return partial(tuned, **options) if options else tuned
 
     @cached_property
     def dense(self) -> Any:
         """Makes dense layers."""
         make = self.part("dense", "Dense")
-        rounds = self.name == "numba" and self.kept != np.float32
+        rounds = self.name == "numba" and self.precision == "bfloat16"
         return partial(make, kept=self.kept) if rounds else make
 
     @cached_property

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from knltrain.assembly.factories import MakesBackend, MakesOptimizer
     from knltrain.backends.backend import Backend
     from knltrain.communication.internode.collective import NodeCollective
-    from knltrain.communication.internode.wire.wire_format import WireFormat
+    from knltrain.communication.internode.wire.wire_format import CenterFormats, WireFormat
     from knltrain.data.dataset import Dataset, Halves
     from knltrain.data.extent import Extent
     from knltrain.exchange.strategies.method import Method
@@ -324,6 +324,20 @@ def build_wire_format(config: RunConfig, size: int) -> WireFormat | None:
     """The wire format that `exchange.wire_format` names; None for float32."""
     make = _pick("exchange.wire_format", config.exchange.wire_format, WIRE_FORMATS)
     return None if make is None else make(config, build_kernels(config), size)
+
+
+def build_center_formats(config: RunConfig, size: int) -> CenterFormats | None:
+    """How visits of a center on other nodes are written; None for float32.
+
+    Contributions are, as `exchange.wire_format` says. The center is no difference: it is read as
+    bfloat16, whatever the format.
+    """
+    added = build_wire_format(config, size)
+    if added is None:
+        return None
+    from knltrain.communication.internode.wire.wire_format import CenterFormats
+
+    return CenterFormats(added, factories.bfloat16(config, build_kernels(config), size))
 
 
 def _method(

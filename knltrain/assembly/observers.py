@@ -157,10 +157,21 @@ def _sent_bytes(config: RunConfig, size: int) -> int:
     """What a node sends of a part of the gradient."""
     if config.total_nodes == 1:
         return 0
-    from knltrain.assembly.names import build_wire_format
-    from knltrain.communication.internode.wire.traffic import sent_bytes
+    from knltrain.config.methods import METHODS
 
-    return sent_bytes(build_wire_format(config, size), size, config.total_nodes)
+    return _exchanged_bytes(config, size, METHODS[config.exchange.method].comes_alone)[0]
+
+
+def _exchanged_bytes(config: RunConfig, size: int, comes_alone: bool) -> tuple[int, int | None]:
+    """What a node sends of so many values; of that, what it reads in a visit by a wire format."""
+    from knltrain.assembly.names import build_center_formats, build_wire_format
+    from knltrain.communication.internode.wire.traffic import sent_bytes, visit_bytes
+
+    nodes = config.total_nodes
+    formats = build_center_formats(config, size) if comes_alone else None
+    if formats is not None:
+        return visit_bytes(formats, size, nodes)
+    return sent_bytes(build_wire_format(config, size), size, nodes), None
 
 
 def writes_result(
@@ -194,8 +205,7 @@ def _between_nodes(config: RunConfig) -> dict[str, str | int]:
     nodes = config.total_nodes
     if nodes == 1:
         return {}
-    from knltrain.assembly.names import build_wire_format, network_size, plain_method
-    from knltrain.communication.internode.wire.traffic import sent_bytes
+    from knltrain.assembly.names import network_size, plain_method
 
     size = network_size(config)
     found: dict[str, str | int] = {
@@ -206,6 +216,6 @@ def _between_nodes(config: RunConfig) -> dict[str, str | int]:
     method = plain_method(config, config.total_workers)
     if method.period is None or config.exchange.servers is not None:
         return found
-    exchanged = sent_bytes(build_wire_format(config, size), size, nodes)
-    sent = method.strategy.sent_bytes(method, exchanged)
+    exchanged = _exchanged_bytes(config, size, method.comes_alone)
+    sent = method.strategy.sent_bytes(method, *exchanged)
     return found if sent is None else {**found, "exchange_bytes": sent}

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from knltrain.assembly.names import (
+    build_center_formats,
     build_method,
     written_for_the_wire,
 )
 from knltrain.communication.internode.collective import OneNode
+from knltrain.communication.internode.wire.wire_format import row_for
 from knltrain.config import RunConfig
 from knltrain.errors import FAILURE
 from knltrain.exchange.strategies.method import Method
@@ -56,6 +58,7 @@ def exchange_once(config: RunConfig) -> None:
         memory.close()
     if nodes > 1 and method.comes_alone:
         _contribute(method)
+        _write_for_the_wire(config)
 
 
 @final
@@ -123,6 +126,18 @@ def _contribute(method: Method) -> None:
     """As who comes alone to a center that lies elsewhere, and cannot visit it in one pass."""
     local, center, contribution = (aligned_zeros(_EXCHANGED_VALUES) for _ in range(3))
     method.rule.contribute(local, center, contribution)
+
+
+def _write_for_the_wire(config: RunConfig) -> None:
+    """As who comes alone, and as who has a share of the center."""
+    formats = build_center_formats(config, _EXCHANGED_VALUES)
+    if formats is None:
+        return
+    values, residual = (aligned_zeros(_EXCHANGED_VALUES) for _ in range(2))
+    for each in (formats.added, formats.read):
+        row = row_for(each.bytes_for(values.size))
+        each.encode(values, residual if each.keeps_residual else residual[:0], row)
+        each.decode_add(row, values)
 
 
 def _meet(team: Team, method: Method, termination: Termination) -> None:

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, final
 
 from knltrain.assembly import factories
 from knltrain.assembly.methods import strategy_of
-from knltrain.assembly.names import build_method, network_size, written_for_the_wire
+from knltrain.assembly.names import (
+    build_center_formats,
+    build_method,
+    network_size,
+    written_for_the_wire,
+)
 from knltrain.cluster.worker import MeetingPoint
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
@@ -82,6 +87,7 @@ class _WorkerTeams(TeamFactory):
             join_for_one_sided,
             longest_seconds=MEETING_SECONDS,
             servers=self.config.exchange.servers,
+            formats=build_center_formats(self.config, self._size),
         )
         return self._as_ranks(join, self.meeting_point)
 

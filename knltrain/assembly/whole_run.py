@@ -95,6 +95,7 @@ def check_run(config: RunConfig, keep: Callable[[Dataset], None] | None = None) 
         workers=int(config.workers),
         batches_ahead_bytes=ahead * batch.bytes,
         nodes=config.total_nodes if config.data.memory == "distributed" else 1,
+        value_bytes=2 if config.backend.keeps_bfloat16 else 4,
     )
     told = unequal, on_one_node(config), left_over(method, steps), idle_cores(config, method)
     preprocessing = model_preprocessing(config.data, dataset)
@@ -253,7 +254,9 @@ def vectors_between_nodes(config: RunConfig, method: Method) -> int:
         return 0
     if method.visits_center:
         # What is sent, a copy of all vectors of the center, and at most all of these themselves.
-        return 1 + 2 * method.rule.center_vectors
+        # Encoded: a residual, both messages, and the server's shard with its own messages.
+        encoded = 0 if config.exchange.wire_format == "float32" else 4
+        return 1 + 2 * method.rule.center_vectors + encoded
     if config.exchange.between_nodes == "gaspi":
         from knltrain.communication.internode.gaspi_collective import slot_vectors
 

@@ -63,6 +63,7 @@ CHANGEABLE: Final = (
     "placement.data_cores",
     "placement.gpus",
     "backend.device",
+    "backend.precision",
     "balance.*",
     "data.name",
     "data.root",

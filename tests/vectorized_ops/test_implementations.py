@@ -6,6 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 
 from vectorized_ops.errors import OperationError
@@ -44,6 +45,14 @@ def test_operations_that_an_implementation_has_not_are_none(name: str) -> None:
     found = operations(name)
     missing = {operation for operation in PARTS if getattr(found, operation) is None}
     assert missing == MISSING[name]
+
+
+def test_numba_alone_keeps_activations_in_bfloat16() -> None:
+    assert operations("numba", precision="bfloat16").kept == np.uint16
+    assert operations("onednn").kept == np.float32
+    for name, precision in (("onednn", "bfloat16"), ("numba", "half")):
+        with pytest.raises(OperationError, match=f"precision '{precision}' of .* '{name}'"):
+            operations(name, precision=precision)
 
 
 def test_a_part_is_imported_when_it_is_first_asked_for() -> None:

@@ -53,23 +53,28 @@ class CenterStrategy(VisitingStrategy):
             )
 
     @classmethod
-    def sent_bytes(cls, method: Method, exchanged: int) -> int | None:
+    def sent_bytes(cls, method: Method, exchanged: int, read: int | None = None) -> int | None:
         """Return the bytes; a worker that follows the center reads it once more.
 
         Where the center is not a sum, or workers take turns, all its vectors are read and written.
         """
-        if method.schedule == "round_robin" or not method.rule.adds:
+        if not method.rule.adds or (method.schedule == "round_robin" and read is None):
             return exchanged * method.rule.center_vectors
-        return exchanged + (exchanged // 2 if method.rule.follows else 0)
+        once = exchanged // 2 if read is None else read
+        return exchanged + (once if method.rule.follows else 0)
 
     def begin(self) -> None:
         """Let the rule store the center."""
         self.method.rule.begin(self.transport.center, self._contribution)
 
     def state(self) -> dict[str, FloatArray]:
-        """Return what the rule stores, and at rank 0 what belongs to the center."""
-        found = {"contribution": self._contribution} if self.method.rule.remembers else {}
-        return {**found, **super().state()}
+        """Return what the rule stores, the residual, and at rank 0 what belongs to the center."""
+        rule, found = self.method.rule, super().state()
+        if rule.remembers:
+            found["contribution"] = self._contribution
+        if self.transport.residual.size and not rule.takes_back:
+            found["residual"] = self.transport.residual
+        return found
 
     def _visit(self, step: int) -> None:
         self.method.rule.prepare(step)
@@ -139,6 +144,8 @@ class OverlappedPushStrategy(CenterStrategy):
     @space.setter
     def space(self, space: VectorSpace) -> None:
         rule, self._space, self._there = self.method.rule, space, None
+        if self.transport.residual.size and rule.takes_back:
+            return  # the local takes back on the host what a wire format leaves out
         if space.arithmetic is not None and rule.computes_on_devices:
             self._there = copy.copy(rule)
             self._there.compute_on(space.arithmetic)
@@ -178,6 +185,7 @@ class OverlappedPushStrategy(CenterStrategy):
         for each, part in rule.on(WHOLE):
             local, center = transport.local[part], transport.center[part]
             each.contribute(local, center, self._contribution[part])
+        transport.encode(rule, self._contribution)
         self._marks.mark(PULL_LOCAL)
         self._update_thread.begin(self._push)
 
@@ -192,6 +200,7 @@ class OverlappedPushStrategy(CenterStrategy):
         def push() -> None:
             with beside:
                 space.to_host(self._contribution)
+            transport.encode(there, self._contribution)
             self._push()
 
         self._update_thread.begin(push)

@@ -118,9 +118,15 @@ class StrategyTraits:
         return (SegmentNeed(workers, method.rule.center_vectors + (nodes > 1), cls.needs_spares),)
 
     @classmethod
-    def sent_bytes(cls, method: Method, exchanged: int) -> int | None:  # noqa: ARG003
+    def sent_bytes(
+        cls,
+        method: Method,  # noqa: ARG003
+        exchanged: int,
+        read: int | None = None,  # noqa: ARG003
+    ) -> int | None:
         """Return the bytes that a node sends in an exchange; a plain one sends ``exchanged``.
 
+        Of these, a visit to a center in a wire format reads so many; None in float32.
         None if the number differs between nodes.
         """
         return exchanged

@@ -62,7 +62,12 @@ class OneJobStrategy(Strategy):
             )
 
     @classmethod
-    def sent_bytes(cls, method: Method, exchanged: int) -> int | None:  # noqa: ARG003
+    def sent_bytes(
+        cls,
+        method: Method,  # noqa: ARG003
+        exchanged: int,  # noqa: ARG003
+        read: int | None = None,  # noqa: ARG003
+    ) -> int | None:
         """Return None: the number depends on the worker's rank."""
         return None
 

@@ -58,7 +58,12 @@ class ParameterServerStrategy(VisitingStrategy):
             )
 
     @classmethod
-    def sent_bytes(cls, method: Method, exchanged: int) -> int | None:  # noqa: ARG003
+    def sent_bytes(
+        cls,
+        method: Method,  # noqa: ARG003
+        exchanged: int,  # noqa: ARG003
+        read: int | None = None,  # noqa: ARG003
+    ) -> int | None:
         """Return None: the master reads and writes more than the others."""
         return None
 

@@ -108,10 +108,10 @@ class TwoLevelStrategy(Strategy):
         return (*of_group * groups, *others, replace(of_roots, spares=spares))
 
     @classmethod
-    def sent_bytes(cls, method: Method, exchanged: int) -> int | None:
+    def sent_bytes(cls, method: Method, exchanged: int, read: int | None = None) -> int | None:
         """Return the bytes of the exchanges between groups."""
         outside = _levels(method).outside
-        return outside.strategy.sent_bytes(outside, exchanged)
+        return outside.strategy.sent_bytes(outside, exchanged, read)
 
     @property
     def gradient(self) -> FloatArray:

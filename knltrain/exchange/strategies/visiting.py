@@ -27,7 +27,7 @@ class VisitingStrategy(ThroughTransport[VisitedCenter]):
 
     @classmethod
     def check_run(cls, method: Method, config: RunConfig) -> None:
-        """Refuse a wire format, servers that there are not, and visits that would be lost."""
+        """Refuse servers that there are not, visits that would be lost, and some wire formats."""
         nodes, chosen = config.total_nodes, config.exchange
         servers = list(chosen.servers or ())
         if nodes == 1:
@@ -38,10 +38,7 @@ class VisitingStrategy(ThroughTransport[VisitedCenter]):
                 )
             return
         if chosen.wire_format != "float32":
-            raise ConfigError(
-                f"exchange.wire_format = '{chosen.wire_format}': by '{method.name}' a contribution "
-                "is added where the center lies, in float32: expected 'float32'"
-            )
+            _check_adds(method, chosen.wire_format)
         if method.schedule == "lock_free" and not method.rule.adds:
             raise ConfigError(
                 f"exchange.method = '{method.name}' on {nodes} computers with a center that does "
@@ -63,3 +60,19 @@ class VisitingStrategy(ThroughTransport[VisitedCenter]):
         """Release all vectors."""
         self._contribution = np.zeros(0, np.float32)
         super().close()
+
+
+def _check_adds(method: Method, wire_format: str) -> None:
+    """Refuse a wire format where more is written to the center than contributions."""
+    if method.strategy.steps_at_master:
+        raise ConfigError(
+            f"exchange.wire_format = '{wire_format}': by '{method.name}' all workers read the "
+            "weights as the master has them, in float32: expected 'float32', or 'sync_sgd', which "
+            "computes the same"
+        )
+    if not method.rule.adds:
+        raise ConfigError(
+            f"exchange.wire_format = '{wire_format}': by '{method.name}' a visit writes the center "
+            "and what is kept beside it back as they are, in float32: expected 'float32', or a "
+            "method whose center adds up contributions, such as 'seasgd' or 'async_sgd'"
+        )

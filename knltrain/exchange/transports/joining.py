@@ -15,6 +15,7 @@ from knltrain.exchange.transports.segment import Segment
 from knltrain.exchange.transports.team import Team
 
 if TYPE_CHECKING:
+    from knltrain.communication.internode.wire.wire_format import CenterFormats
     from knltrain.exchange.transports.one_sided_center import OneSidedCenter
 
 JoinJob: TypeAlias = Callable[[int, int, Callable[[], None]], Any]
@@ -70,25 +71,28 @@ def join_for_one_sided(
     timeout_seconds: float,
     longest_seconds: float,
     servers: Sequence[int] | None = None,
+    formats: CenterFormats | None = None,
 ) -> Team:
     """Become worker ``rank`` of ``workers`` on all nodes, which visit the center by MPI.
 
     A worker that visits the center becomes a rank of MPI by ``join_job``. With groups these are
     only their roots; the others wait for them up to ``longest_seconds``. The center lies on the
-    nodes ``servers``, by default on all. Raises what `join` and ``join_job`` do.
+    nodes ``servers``, by default on all; ``formats`` are those of `OneSidedCenter`. Raises what
+    `join` and ``join_job`` do.
     """
     with _attached(fds) as segments:
         mine, comers = segments[0], segments[-1]
         size = mine.workers if len(segments) > 1 else 1
         number, inside_rank = divmod(rank, size)
         groups, place = workers // size, number % comers.workers
+        how = timeout_seconds, servers, formats
         if len(segments) == 1:
-            return _comer(comers, number, 1, groups, join_job, timeout_seconds, servers)
+            return _comer(comers, number, 1, groups, join_job, *how)
         of_group = range(number * size, (number + 1) * size)
         inside, outside = NodeShared(mine, inside_rank, timeout_seconds, of_group), None
         center = comers.spares[place]
         if inside_rank == 0:
-            outside = _comer(comers, number, size, groups, join_job, timeout_seconds, servers)
+            outside = _comer(comers, number, size, groups, join_job, *how)
         else:
             comers.close()  # the copy of the center stays mapped as long as an array uses it
         inside.barrier(longest_seconds)
@@ -103,6 +107,7 @@ def _comer(
     join_job: JoinJob,
     timeout_seconds: float,
     servers: Sequence[int] | None,
+    formats: CenterFormats | None,
 ) -> OneSidedCenter:
     """Return rank ``number`` of the visitors of the center, each for ``size`` workers.
 
@@ -115,7 +120,7 @@ def _comer(
     names = range(first * size, (first + here) * size, size)
     at_home = NodeShared(segment, number % here, timeout_seconds, names)
     job, vectors = join_job(number, comers, at_home.check), len(segment.kept)
-    return OneSidedCenter(at_home, job, timeout_seconds, vectors, servers)
+    return OneSidedCenter(at_home, job, timeout_seconds, vectors, servers, formats)
 
 
 def join_one_job(

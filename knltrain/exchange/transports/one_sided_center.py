@@ -11,7 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.clocks import WRITE_INCREMENT, Clock
-from knltrain.communication.memory_box.remote import RemoteBox, Vector
+from knltrain.communication.communication_cores import made_there
+from knltrain.communication.internode.wire.wire_format import CenterFormats
+from knltrain.communication.memory_box.remote import RemoteBox, RemoteBuffer, Vector
+from knltrain.communication.memory_box.remote.encoded_shards import EncodedShards
 from knltrain.communication.mpi.joining import leave_mpi
 from knltrain.communication.shared_memory.polling import nap_until
 from knltrain.errors import ExchangeTimeout, KnltrainError, SegmentError
@@ -44,6 +47,10 @@ class OneSidedCenter(VisitedCenter):
       it holds the shard's lock ("first_come") or nothing ("lock_free").
     - By "round_robin" it does so in its turn, without locks.
 
+    With ``formats`` contributions to shards of other nodes, and what is read of them, are encoded.
+    Then the center must be a sum, and visits by turns are as those of a sum. The start, meetings
+    and shards of this node are in float32.
+
     ``inside`` is the worker in its node's segment, which has its local, and reports an abort of the
     run. If it has a spare, that is ``center``, so that all workers of its group can read it. Others
     may be late by ``timeout_seconds``. ``center_vectors`` is that of the rule.
@@ -56,6 +63,7 @@ class OneSidedCenter(VisitedCenter):
         timeout_seconds: float,
         center_vectors: int = 1,
         servers: Sequence[int] | None = None,
+        formats: CenterFormats | None = None,
     ) -> None:
         self._inside = inside
         self._meetings = MpiTeam(mpi, timeout_seconds, inside.check)
@@ -78,11 +86,20 @@ class OneSidedCenter(VisitedCenter):
         self._turn = self._opened(partial(make, 1, np.int64))
         self._own = make(size, private=True)
         self._timeout_seconds = timeout_seconds
+        self._encoded = None if formats is None else self._encoded_by(mpi, formats)
         self._at_peace = True
+
+    @property
+    def residual(self) -> FloatArray:
+        """The residual of this worker's contributions."""
+        return super().residual if self._encoded is None else self._encoded.residual
 
     def read_center(self) -> None:
         """Update the copy ``center``."""
-        self._shared.read(self.center)
+        if self._encoded is None:
+            self._shared.read(self.center)
+        else:
+            self._encoded.read(self.center)
 
     def read_kept(self) -> None:
         """Update the copies ``kept``."""
@@ -98,7 +115,10 @@ class OneSidedCenter(VisitedCenter):
         self._at_peace = False
         if order == "round_robin":
             self.await_turn()
-            self._visit_part(WHOLE, rule, contribution)
+            if self._encoded is None:
+                self._visit_part(WHOLE, rule, contribution)
+            else:
+                self._visit_sum(rule, contribution, order)
             self._turn.write(np.array([self._turn_now() + 1]))
         elif rule.adds:
             self._visit_sum(rule, contribution, order)
@@ -136,11 +156,21 @@ class OneSidedCenter(VisitedCenter):
         self.read_center()
         for each, part in rule.on(WHOLE):
             each.contribute(self.local[part], self.center[part], contribution[part])
+        self.encode(rule, contribution)
         self.push(rule, contribution, order)
         if rule.follows:
             self.read_center()
             for each, part in rule.on(WHOLE):
                 each.follow(self.local[part], self.center[part], contribution[part])
+
+    def encode(self, rule: ExchangeRule, contribution: FloatArray) -> None:
+        """Encode a contribution, if it is to be; the local may take back what is left out."""
+        if self._encoded is None:
+            return
+        self._encoded.encode(contribution)
+        if rule.takes_back and self.residual.size:
+            np.add(self.local, self.residual, out=self.local)
+            self.residual.fill(0)
 
     def push(
         self,
@@ -151,6 +181,10 @@ class OneSidedCenter(VisitedCenter):
     ) -> None:
         """Add a contribution to the center, a sum, where it lies."""
         self._at_peace = False
+        if self._encoded is not None:
+            self.push_marks.mark(WRITE_INCREMENT)
+            self._encoded.add(contribution)
+            return
         self._own.write(contribution)
         self.push_marks.mark(WRITE_INCREMENT)
         self._shared.accumulate(self._own)
@@ -178,6 +212,7 @@ class OneSidedCenter(VisitedCenter):
     def start_from(self, values: FloatArray | None = None) -> None:
         """Set the center and every local to the values of rank 0 (collective)."""
         self.barrier()  # all visits of late workers end before
+        self.residual.fill(0)
         if self.rank == 0:
             np.copyto(self.center, check_start_values(values, self.center.size))
             self.kept[:] = 0
@@ -205,7 +240,9 @@ class OneSidedCenter(VisitedCenter):
         return self._steps.announce(steps, self.rank)
 
     def check(self) -> None:
-        """Raise RunAborted or PeerLost if the run is being aborted."""
+        """Raise RunAborted or PeerLost if the run is being aborted, and errors of the server."""
+        if self._encoded is not None:
+            self._encoded.check()
         self._inside.check()
 
     def close(self) -> None:
@@ -217,17 +254,36 @@ class OneSidedCenter(VisitedCenter):
         self.local = self.spare = self.center = np.zeros(0, np.float32)
         self.kept = np.zeros((0, 0), np.float32)
         at_peace, self._at_peace = self._at_peace, False
+        encoded, self._encoded = self._encoded, None
         try:
             if at_peace:
                 self._meetings.barrier(_LEAVE_SECONDS)
+                if encoded is not None:
+                    encoded.close()
                 self._box.close()
                 leave_mpi(_LEAVE_SECONDS)
             else:
-                self._box.abandon()
+                self._abandon(encoded)
         except KnltrainError:
-            self._box.abandon()
+            self._abandon(encoded)
         finally:
             self._inside.close()
+
+    def _abandon(self, encoded: EncodedShards | None) -> None:
+        if encoded is not None:
+            encoded.abandon()
+        self._box.abandon()
+
+    def _encoded_by(self, mpi: Any, formats: CenterFormats) -> EncodedShards:
+        """Return the center as workers of other nodes reach it (collective)."""
+        shared, here = self._shared, self._inside.workers
+        assert isinstance(shared, RemoteBuffer)
+        first = self.rank // here * here
+        near, limit = range(first, first + here), self._timeout_seconds
+        check = self._inside.check
+        return made_there(
+            lambda: EncodedShards(mpi, mpi.COMM_WORLD, shared, near, formats, limit, check)
+        )
 
     def _opened(self, create: Callable[[], Vector]) -> Vector:
         """Open a buffer that rank 0 makes (collective)."""

@@ -118,6 +118,12 @@ class VisitedCenter(Transport):
         - "lock_free": others may write what is being read, and increments may be lost.
         """
 
+    def encode(self, rule: ExchangeRule, contribution: FloatArray) -> None:
+        """Make a contribution ready for `push`, where it is sent in fewer bytes.
+
+        The local takes back what is left out, if the ``rule`` says so.
+        """
+
     @abstractmethod
     def push(
         self,
@@ -127,6 +133,8 @@ class VisitedCenter(Transport):
         waiting: Clock | None = None,
     ) -> None:
         """Let the center absorb this worker's contribution; another thread may call this.
+
+        `encode` has made it ready.
 
         The time in which it waits for others is that of the clock ``waiting``.
         It must be the only thread of this worker that visits or pushes at the time.

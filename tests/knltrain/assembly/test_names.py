@@ -13,6 +13,7 @@ from PIL import Image
 from knltrain.assembly.names import (
     OPTIMIZERS,
     build_backend,
+    build_center_formats,
     build_dataset,
     build_method,
     build_network,
@@ -175,8 +176,16 @@ def test_sums_between_nodes_are_written_in_the_format_that_is_named(config, name
     assert values[-1] == pytest.approx(999, rel=0.01)
 
 
+@pytest.mark.parametrize("name", ["bfloat16", "int8", "top_k"])
+def test_centers_elsewhere_are_added_to_as_named_and_read_as_bfloat16(config, name):
+    formats = build_center_formats(config(exchange__wire_format=name), 1000)
+    assert (formats.added.name, formats.read.name) == (name, "bfloat16")
+    assert not formats.read.keeps_residual
+
+
 def test_float32_goes_as_the_collective_has_it(config):
     alone = OneNode()
+    assert build_center_formats(config(), 1000) is None
     assert build_wire_format(config(), 1000) is None
     assert written_for_the_wire(config(), alone) is alone
 

@@ -106,6 +106,25 @@ def test_bytes_that_a_node_sends_are_told_where_there_is_such_a_number(config, m
     assert (found["nodes"], found["wire_format"]) == (2, "float32")
 
 
+@pytest.mark.parametrize(
+    ("method", "written", "vectors"),
+    [
+        ("seasgd", "bfloat16", 0.5),
+        ("seasgd", "int8", (2 + 1.016) / 8),
+        ("shmcaffe_h", "int8", (2 + 1.016) / 8),
+        ("original_easgd", "int8", (2 + 1.016) / 8),
+        ("downpour", "int8", (4 + 1.016) / 8),
+        ("seasgd", "top_k", (2 + 0.08) / 8),
+    ],
+)
+def test_bytes_of_visits_are_those_of_the_wire_format(config, method, written, vectors):
+    """Of two nodes, half of the center lies at the other one. It is read as bfloat16."""
+    chosen = {"exchange__method": method, "exchange__wire_format": written}
+    found = observers._between_nodes(config(nodes=2, workers=2, **chosen))
+    assert found["exchange_bytes"] == pytest.approx(vectors * 4 * 431_080, 0.002)
+    assert found["wire_format"] == written
+
+
 def test_bytes_differ_between_nodes_where_some_have_no_share_of_the_center(config):
     chosen = {"exchange__method": "seasgd", "exchange__servers": [0]}
     assert "exchange_bytes" not in observers._between_nodes(config(nodes=2, workers=2, **chosen))

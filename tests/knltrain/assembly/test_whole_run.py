@@ -277,6 +277,13 @@ def test_memory_is_foreseen_for_what_nodes_send(config):
     packed_bytes = 4 * build_network(config()).packed_size
     assert float32 < int8 == float32 + 2 * packed_bytes
     assert alone < float32
+    plain, encoded = (
+        check_run(config(workers=1, nodes=2, exchange__method="seasgd", exchange__wire_format=name))
+        .needs[0]
+        .bytes
+        for name in ("float32", "bfloat16")
+    )
+    assert encoded == plain + 4 * packed_bytes
 
 
 def test_values_that_are_not_sent_are_kept_once(config):

@@ -386,6 +386,7 @@ def test_run_trains_a_model_and_goes_on_from_any_checkpoint_to_the_same_bits(
     [
         ("gloo", "diloco", "communication_period=3", "wire_format=top_k", "wire_top_share=0.05"),
         ("mpi", "caffegpi"),
+        again(("mpi", "original_easgd", "wire_format=int8")),
         again(("gloo", "diloco", "communication_period=3")),
         again(
             (
@@ -490,6 +491,34 @@ def test_workers_that_come_alone_train_a_model_and_go_on_from_their_checkpoint(
     out = done(made, folder, *words(*by("mpi", method), *LEARNS))
     assert f"by {method} with 4 workers on 2 nodes, exchanging by mpi" in out
     assert results(folder)["test_accuracy"] > LEARNT
+    assert_all_hosts_were_in(folder)
+    assert_goes_on_from_its_end(made, folder)
+
+
+@pytest.mark.parametrize(
+    ("method", "written"),
+    [
+        ("seasgd", "int8"),
+        again("shmcaffe_h", "bfloat16"),
+        again("async_sgd", "int8"),
+        again("easgd", "top_k"),
+        again("original_easgd", "bfloat16"),
+    ],
+)
+def test_workers_that_come_alone_send_fewer_bytes_to_other_hosts(
+    made: Hosts, folder: Path, method: str, written: str
+) -> None:
+    """Half of the center lies there. It is read as bfloat16, once more by who follows it."""
+    chosen = by("mpi", method, f"wire_format={written}")
+    out = done(made, folder, *words(*chosen, *LEARNS))
+    assert f"exchanging by mpi in {written};" in out
+    found = results(folder)
+    assert found["test_accuracy"] > LEARNT
+    read = BYTES["bfloat16"] * (2 if method == "async_sgd" else 1)
+    expected = (read + BYTES[written]) / 2
+    assert found["exchange_bytes"] / LENET_PARAMETERS == pytest.approx(expected, 0.01)
+    worker = kept(folder, "run", "worker-3")
+    assert ("exchange.residual" in worker) == ((method, written) == ("async_sgd", "int8"))
     assert_all_hosts_were_in(folder)
     assert_goes_on_from_its_end(made, folder)
 

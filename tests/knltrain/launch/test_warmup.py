@@ -70,6 +70,8 @@ import sys
 from pathlib import Path
 import numpy as np
 from knltrain.assembly import build_method
+from knltrain.assembly.names import build_center_formats
+from knltrain.communication.internode.wire.wire_format import row_for
 from knltrain.config import load_config
 from knltrain.launch.warmup import warm_up
 from knltrain.network.parameters import aligned_zeros
@@ -79,6 +81,11 @@ config = load_config(Path(folder, "run.toml"), overrides)
 warm_up(config)
 known = len(JOURNAL.made)
 build_method(config, config.total_workers).rule.contribute(*(aligned_zeros(100) for _ in range(3)))
+formats, values = build_center_formats(config, 100), np.ones(100, np.float32)
+for each in (formats.added, formats.read) if formats else ():
+    row = row_for(each.bytes_for(100))
+    each.encode(values, np.zeros(100 * each.keeps_residual, np.float32), row)
+    each.decode_add(row, values)
 print([(one.name, one.signature) for one in JOURNAL.made[known:]])
 """
 
@@ -175,13 +182,17 @@ def test_what_is_sent_to_other_nodes_needs_no_kernel_after_a_warm_up(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["easgd", "seasgd", "shmcaffe_h"])
+@pytest.mark.parametrize(
+    ("method", "written"),
+    [("easgd", "float32"), ("seasgd", "float32"), ("shmcaffe_h", "int8"), ("downpour", "top_k")],
+)
 def test_who_comes_alone_to_other_nodes_needs_no_kernel_after_a_warm_up(
-    tmp_path: Path, run_toml: str, method: str
+    tmp_path: Path, run_toml: str, method: str, written: str
 ) -> None:
     pytest.importorskip("mpi4py")
     (tmp_path / "run.toml").write_text(run_toml)
-    overrides = ("nodes=2", "placement.pin=false", f"exchange.method={method}")
+    chosen = (f"exchange.method={method}", f"exchange.wire_format={written}")
+    overrides = ("nodes=2", "placement.pin=false", *chosen)
     done = subprocess.run(
         [sys.executable, "-c", COME_AFTER_WARM_UP, tmp_path, *overrides],
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -9,10 +9,8 @@ import numpy.typing as npt
 
 from knltrain.communication.internode.collective import ByteArray, NodeCollective
 from knltrain.communication.internode.wire.traffic import goes_at_once, piece_floats, pieces
-from knltrain.communication.internode.wire.wire_format import WireFormat
+from knltrain.communication.internode.wire.wire_format import WireFormat, row_for
 from knltrain.vectors import FloatArray, aligned_zeros
-
-_FLOAT_BYTES = 4
 
 
 @final
@@ -37,8 +35,8 @@ class CompressedCollective(NodeCollective):
         most = size if goes_at_once(self.nodes) else piece_floats(size, self.nodes)
         row_bytes = wire_format.bytes_for(most)
         rows = 1 if goes_at_once(self.nodes) else self.nodes
-        self._given = _bytes(rows * row_bytes)
-        self._found = _bytes(self.nodes * row_bytes)
+        self._given = row_for(rows * row_bytes)
+        self._found = row_for(self.nodes * row_bytes)
 
     def all_reduce(self, values: FloatArray, at: int = 0) -> None:
         """Replace ``values`` (n,) by their decoded sum, to the same bits everywhere."""
@@ -117,8 +115,3 @@ class CompressedCollective(NodeCollective):
         given = self._given[: given_rows * row_bytes].reshape(given_rows, row_bytes)
         found = self._found[: self.nodes * row_bytes].reshape(self.nodes, row_bytes)
         return given, found
-
-
-def _bytes(count: int) -> ByteArray:
-    """Return zeros that begin at a cache line, touched first by the calling thread."""
-    return aligned_zeros(count // _FLOAT_BYTES).view(np.uint8)

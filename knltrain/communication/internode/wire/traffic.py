@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from knltrain.communication.internode.wire.wire_format import WireFormat
+from knltrain.communication.internode.wire.wire_format import CenterFormats, WireFormat
 
 _FLOAT_BYTES = 4
 _PIECE_FLOATS = 256
@@ -42,3 +42,16 @@ def sent_bytes(wire_format: WireFormat | None, size: int, nodes: int) -> int:
     if goes_at_once(nodes):
         return (nodes - 1) * wire_format.bytes_for(size)
     return 2 * (nodes - 1) * wire_format.bytes_for(piece_floats(size, nodes))
+
+
+def visit_bytes(formats: CenterFormats | None, size: int, nodes: int) -> tuple[int, int]:
+    """Return the bytes of a visit that reads ``size`` values once and adds to them: all, and read.
+
+    The center is cut into equal shards, one at each node; the own one takes none. None is float32.
+    """
+    if formats is None:
+        both = sent_bytes(None, size, nodes)
+        return both, both // 2
+    shard = -(-size // nodes)
+    read, added = ((nodes - 1) * each.bytes_for(shard) for each in (formats.read, formats.added))
+    return read + added, read

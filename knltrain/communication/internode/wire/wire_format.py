@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
 
 from knltrain.communication.internode.collective import ByteArray
-from knltrain.vectors import FloatArray
+from knltrain.vectors import FloatArray, aligned_zeros
 
+_FLOAT_BYTES = 4
 ALIGNMENT = 64
 """Encoded vectors begin at a cache line, and take a multiple of it; in bytes."""
 
@@ -40,6 +45,26 @@ class WireFormat(ABC):
         """Add the values of ``encoded`` (`bytes_for` (n),) to ``total`` (n,), n >= 1."""
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class CenterFormats:
+    """How contributions are `added` to a center that lies elsewhere, and how it is `read`.
+
+    It is read as it is, not as a difference. So ``read`` keeps no residual.
+    """
+
+    added: WireFormat
+    read: WireFormat
+
+
 def whole_lines(bytes_: int) -> int:
     """Round up to a multiple of `ALIGNMENT`."""
     return -(-bytes_ // ALIGNMENT) * ALIGNMENT
+
+
+def row_for(bytes_: int) -> ByteArray:
+    """Return zeros for so many encoded bytes, a multiple of `ALIGNMENT`, at a cache line.
+
+    The calling thread touches them first.
+    """
+    return aligned_zeros(bytes_ // _FLOAT_BYTES).view(np.uint8)

@@ -110,6 +110,19 @@ class RemoteBuffer(Vector):
         check_float(self)
         self._alone(lambda _, target: vectors.scale(target, float(a)))
 
+    def add(self, values: AnyArray, offset: int = 0) -> None:
+        """Add ``values`` (k,), contiguous, to the elements from ``offset`` on, as `accumulate`."""
+        check_part(self, values, offset)
+        servers = [server for server, _, _ in self._parts(offset, values)]
+        with self._locks.shared(servers):
+            self._add(offset, values)
+            self._window.settle(servers)
+
+    @property
+    def owners(self) -> list[int]:
+        """The rank where each of `parts` lies."""
+        return [self._window.ranks[server] for server in self.servers]
+
     @property
     def parts(self) -> list[slice]:
         """The shards that have elements."""

@@ -6,6 +6,8 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ from knltrain.exchange.strategies.asynchronous import (
 )
 from knltrain.exchange.strategies.method import Method, Schedule
 from knltrain.exchange.strategies.node_memory import NodeMemory
-from knltrain.exchange.strategies.strategy import Strategy, strategy_in
+from knltrain.exchange.strategies.strategy import UNTOUCHED, Strategy, strategy_in
 from knltrain.exchange.strategies.synchronous import SynchronousStrategy
 from knltrain.exchange.transports.joining import join
 from knltrain.exchange.transports.loopback import Loopback
@@ -139,6 +141,58 @@ def test_seasgd_goes_on_while_the_update_thread_pushes() -> None:
     assert transport.center.tolist() == pytest.approx([1 + ALPHA])
     assert transport.pushed_by.startswith("knltrain-update")
     part.close()
+
+
+class Encodes(Loopback):
+    """A loopback that keeps of each contribution what is not sent: half of it."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.rest, self.encoded_by = np.zeros(size, np.float32), ""
+
+    @property
+    def residual(self) -> FloatArray:
+        return self.rest
+
+    def encode(self, rule: ExchangeRule, contribution: FloatArray) -> None:
+        self.encoded_by = threading.current_thread().name
+        contribution /= 2
+        self.rest[:] = contribution
+        if rule.takes_back:
+            self.local += self.rest
+            self.rest[:] = 0
+
+
+def test_seasgd_takes_back_what_is_not_sent_before_the_next_gradient() -> None:
+    transport = Encodes(1)
+    part = seasgd(transport)
+    transport.local[:] = 2
+    part.stepped(0)
+    assert transport.encoded_by == threading.current_thread().name
+    part.settle()
+    assert transport.local.tolist() == pytest.approx([2 - ALPHA / 2])
+    assert transport.center.tolist() == pytest.approx([1 + ALPHA / 2])
+    assert part.state() == {}
+    part.close()
+
+
+def test_locals_that_take_back_are_pulled_on_the_host() -> None:
+    device: Any = SimpleNamespace(arithmetic=SimpleNamespace(elastic_increment=None))
+    for transport, on_host in ((Loopback(1), False), (Encodes(1), True)):
+        part = seasgd(transport)
+        part.space = device
+        assert part.touched("step", 0) == (
+            ((transport.local,), (transport.local,), True) if on_host else UNTOUCHED
+        )
+        part.close()
+
+
+def test_every_worker_keeps_what_no_local_takes_back() -> None:
+    part = strategy_in(
+        Method("downpour", Downpour(downpour), AsynchronousStrategy, 1, "first_come", "step"),
+        Encodes(3),
+    )
+    assert sorted(part.state()) == ["contribution", "residual"]
 
 
 def test_what_the_update_thread_could_not_do_is_raised_at_the_next_exchange() -> None:

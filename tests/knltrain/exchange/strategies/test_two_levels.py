@@ -52,5 +52,9 @@ def test_what_goes_on_and_what_is_sent_are_those_of_the_outer_level() -> None:
         for method in (grouped(outside, plain) for outside in (plain, behind, follows))
     ]
     assert found == [(False, 100), (True, 100), (False, 150)]
+    behind = grouped(behind, plain)
+    assert behind.strategy.sent_bytes(behind, 100, 60) == 100
+    follows = grouped(follows, plain)
+    assert follows.strategy.sent_bytes(follows, 100, 60) == 160
     centers = replace(grouped(plain, plain), strategy=CenterHierarchyStrategy)
     assert centers.strategy.overlaps(centers)

@@ -25,17 +25,37 @@ def check(name: str, nodes: int, **exchange: object) -> None:
     [
         (2, {"servers": [0, 2]}, "there is no computer 2; expected some of 0 to 1"),
         (1, {"servers": [0]}, "on 1 computer, whose memory has the center"),
-        (2, {"wire_format": "int8"}, "added where the center lies, in float32"),
     ],
     ids=str,
 )
-def test_servers_that_there_are_not_and_other_formats_are_refused(
+def test_servers_that_there_are_not_are_refused(
     method: str, nodes: int, chosen: dict[str, object], says: str
 ) -> None:
     check(method, nodes)
     check(method, 3, servers=[0, 2])
     with pytest.raises(ConfigError, match=says):
         check(method, nodes, **chosen)
+
+
+@pytest.mark.parametrize("written", ["bfloat16", "int8", "top_k"])
+@pytest.mark.parametrize(
+    ("method", "says"),
+    [
+        *((each, "") for each in ("seasgd", "easgd", "eamsgd", "shmcaffe_h", "original_easgd")),
+        *((each, "") for each in ("async_sgd", "downpour", "hogwild_sgd", "hogwild_easgd")),
+        *(
+            (each, "back as they are, in float32: expected 'float32', or a method .*'seasgd'")
+            for each in ("async_msgd", "mdownpour", "adownpour", "mvadownpour")
+        ),
+        ("parameter_server", "as the master has them.*'sync_sgd'"),
+    ],
+)
+def test_wire_formats_are_for_centers_that_add_up(method: str, says: str, written: str) -> None:
+    if not says:
+        check(method, 2, wire_format=written)
+        return
+    with pytest.raises(ConfigError, match=f"wire_format = '{written}': by '{method}' .*{says}"):
+        check(method, 2, wire_format=written)
 
 
 def test_visits_without_locks_only_add_up() -> None:

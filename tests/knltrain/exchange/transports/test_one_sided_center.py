@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ...communication.internode.wire.formats import FORMATS
 from ...mpi_ranks import OVER_TCP, expect_success, needs_mpi, run_ranks
 
 PROGRAM = Path(__file__).with_name("one_sided_ranks.py")
@@ -16,12 +17,13 @@ RANKS = 3
 pytestmark = needs_mpi
 
 
-def told_by(scene: str, environment: dict[str, str] | None = None) -> dict[int, list[Any]]:
-    """What each rank has found."""
+def told_by(
+    scene: str, environment: dict[str, str] | None = None, written: str = ""
+) -> dict[int, list[Any]]:
+    """What each rank has found; with ``written``, by visits in this wire format."""
     found: dict[int, list[Any]] = {}
-    for line in expect_success(
-        run_ranks(RANKS, str(PROGRAM), scene, environment=environment)
-    ).splitlines():
+    words = (str(PROGRAM), scene, *([written] if written else ()))
+    for line in expect_success(run_ranks(RANKS, *words, environment=environment)).splitlines():
         rank, what = json.loads(line)
         found.setdefault(rank, []).append(what)
     return found
@@ -77,3 +79,48 @@ def test_a_turn_that_is_not_taken_is_named() -> None:
 @pytest.mark.slow
 def test_who_does_not_come_alone_is_refused() -> None:
     assert told_by("refusals") == {rank: [True] for rank in range(RANKS)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "over",
+    [pytest.param({}, id="shm"), pytest.param(OVER_TCP, id="tcp", marks=pytest.mark.long)],
+)
+@pytest.mark.parametrize("written", FORMATS)
+def test_encoded_visits_have_the_values_of_numpy(written: str, over: dict[str, str]) -> None:
+    assert told_by("written_values", over, written) == {rank: [True] for rank in range(RANKS)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("written", FORMATS)
+def test_what_leaves_the_locals_encoded_enters_the_center(written: str) -> None:
+    assert told_by("written", OVER_TCP, written) == {rank: [True] * 3 for rank in range(RANKS)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("written", ["bfloat16", "int8"])
+def test_encoded_visits_by_turns_are_of_one_at_a_time(written: str) -> None:
+    assert told_by("turns", {}, written) == {rank: [True] * 2 for rank in range(RANKS)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("written", FORMATS)
+def test_every_worker_keeps_what_it_has_not_sent(written: str) -> None:
+    assert told_by("written_state", {}, written) == {rank: [True] for rank in range(RANKS)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("written", FORMATS)
+def test_messages_have_the_bytes_of_the_format(written: str) -> None:
+    assert told_by("written_bytes", {}, written) == {rank: [True] for rank in range(RANKS)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("written", ["bfloat16", "int8"])
+def test_a_thread_pushes_encoded_contributions(written: str) -> None:
+    assert told_by("written_beside", OVER_TCP, written) == {rank: [True] for rank in range(RANKS)}
+
+
+@pytest.mark.slow
+def test_who_no_longer_serves_a_shard_is_named() -> None:
+    assert told_by("server_fails", {}, "int8") == {rank: [True] for rank in range(RANKS)}

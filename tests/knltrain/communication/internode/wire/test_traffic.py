@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from knltrain.communication.internode.wire.formats import Bfloat16
+from knltrain.communication.internode.wire.formats import Bfloat16, Int8
 from knltrain.communication.internode.wire.traffic import (
     goes_at_once,
     piece_floats,
     pieces,
     sent_bytes,
+    visit_bytes,
 )
+from knltrain.communication.internode.wire.wire_format import CenterFormats
 from vectorized_ops.reference import wire
 
 
@@ -32,3 +34,12 @@ def test_bytes_are_those_that_an_all_reduce_needs(nodes: int, share: float) -> N
     size = 1_200_000
     assert sent_bytes(None, size, nodes) == pytest.approx(4 * share * size)
     assert sent_bytes(Bfloat16(wire), size, nodes) == pytest.approx(2 * share * size, rel=2e-3)
+
+
+@pytest.mark.parametrize(("nodes", "share"), [(1, 0), (2, 1 / 2), (4, 3 / 4)])
+def test_bytes_of_a_visit_are_those_of_shards_elsewhere(nodes: int, share: float) -> None:
+    size = 1_200_000
+    assert visit_bytes(None, size, nodes) == (8 * share * size, 4 * share * size)
+    formats = CenterFormats(added=Int8(wire), read=Bfloat16(wire))
+    expected = pytest.approx((3 * share * size, 2 * share * size), rel=1e-2)
+    assert visit_bytes(formats, size, nodes) == expected

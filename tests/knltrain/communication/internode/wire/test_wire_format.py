@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 from knltrain.communication.internode.wire.formats import Bfloat16, Int8, TopK
-from knltrain.communication.internode.wire.wire_format import ALIGNMENT, WireFormat, whole_lines
+from knltrain.communication.internode.wire.wire_format import (
+    ALIGNMENT,
+    WireFormat,
+    row_for,
+    whole_lines,
+)
 from vectorized_ops import numba as compiled
 from vectorized_ops import reference as plain
 from vectorized_ops.numba import top_k as compiled_largest
@@ -114,3 +119,9 @@ def test_bytes_are_whole_lines_and_less_than_those_of_float32(wire_format: WireF
 
 def test_lines_are_rounded_up() -> None:
     assert [whole_lines(each) for each in (0, 1, 64, 65)] == [0, 64, 64, 128]
+
+
+def test_rows_are_whole_lines_of_zeros() -> None:
+    row = row_for(3 * ALIGNMENT)
+    assert (row.shape, row.dtype, row.ctypes.data % ALIGNMENT) == ((3 * ALIGNMENT,), np.uint8, 0)
+    assert not row.any()

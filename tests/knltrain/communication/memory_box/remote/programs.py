@@ -7,7 +7,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,11 +16,21 @@ import pytest
 from affinity import MemoryPlan, Placement, allowed_cpus
 from affinity.process.memory_policy import allowed_memories
 from affinity.process.own import PLACEMENT_VARIABLE, encode_placement
+from knltrain.communication.internode.wire.wire_format import CenterFormats, row_for
 from knltrain.communication.memory_box.remote import RemoteBox, RemoteBuffer, Vector
+from knltrain.communication.memory_box.remote.encoded_shards import EncodedShards
 from knltrain.communication.memory_box.remote.layout import EVENTS_BEGIN, SLOTS, slot_word
+from knltrain.communication.memory_box.remote.shard_server import (
+    ADD,
+    ADDED,
+    CONTENT,
+    READ,
+    ShardServer,
+)
 from knltrain.communication.mpi.placed_window import window_remarks
 from knltrain.communication.mpi.runtime import load_mpi
 from knltrain.errors import ExchangeTimeout, SegmentError
+from tests.knltrain.communication.internode.wire.formats import FORMATS
 
 MPI = load_mpi()
 WORLD = MPI.COMM_WORLD
@@ -58,6 +69,137 @@ def accumulates_add_up(servers: list[int] | None, private: bool = True) -> None:
                 center.accumulate(own)
             WORLD.Barrier()
             assert np.array_equal(content(center), RANKS * rounds * pattern(dtype))
+
+
+def formats_of(added: str) -> CenterFormats:
+    return CenterFormats(FORMATS[added](SIZE), FORMATS["bfloat16"](SIZE))
+
+
+def encoded(buffer: Vector, near: list[int], added: str = "bfloat16") -> EncodedShards:
+    assert isinstance(buffer, RemoteBuffer)
+    return EncodedShards(MPI, WORLD, buffer, near, formats_of(added), 30.0)
+
+
+def encoded_contributions_of_all_add_up(servers: list[int] | None = None) -> None:
+    """Near and far, all at once, beside one who adds in float32; small integers stay whole."""
+    rounds, values = 20, pattern()
+    with make(servers) as box:
+        center, own = shared(box), box.create_buffer(SIZE, private=True)
+        own.write(pattern())
+        shards = encoded(center, [RANK, (RANK + 1) % RANKS])
+        WORLD.Barrier()
+        for _ in range(rounds):
+            shards.encode(values)
+            shards.add(values)
+            center.accumulate(own)
+        WORLD.Barrier()
+        assert np.array_equal(content(center), 2 * RANKS * rounds * pattern())
+        WORLD.Barrier()
+        shards.close()
+
+
+def encoded_contributions_to_some_ranks_add_up() -> None:
+    encoded_contributions_of_all_add_up([0, 2])
+
+
+def far_shards_are_read_as_they_are_encoded() -> None:
+    with make() as box:
+        center = shared(box)
+        assert isinstance(center, RemoteBuffer)
+        values = np.random.default_rng(1).standard_normal(SIZE, np.float32)
+        if RANK == 0:
+            center.write(values)
+        shards, found = encoded(center, [RANK]), np.full(SIZE, 99, np.float32)
+        WORLD.Barrier()
+        shards.read(found)
+        bits = values.view(np.uint32)
+        rounded = (bits + 0x7FFF + (bits >> 16 & 1) & 0xFFFF0000).view(np.float32)
+        for owner, part in zip(center.owners, center.parts, strict=True):
+            assert np.array_equal(found[part], (values if owner == RANK else rounded)[part])
+        WORLD.Barrier()
+        shards.close()
+
+
+def what_is_near_now_takes_its_residual() -> None:
+    """Of far shards the residual stays at their owner's place; values plus residuals add up."""
+    with make() as box:
+        center = shared(box)
+        assert isinstance(center, RemoteBuffer)
+        near = center.parts[RANK]
+        shards = encoded(center, [RANK], "int8")
+        values = np.random.default_rng(RANK).standard_normal(SIZE, np.float32)
+        shards.residual[near] = 3
+        given = values + shards.residual
+        shards.encode(values)
+        assert np.array_equal(values[near], given[near])
+        assert not shards.residual[near].any()
+        shards.add(values)
+        WORLD.Barrier()
+        arrived, total = content(center).astype(np.float64), np.zeros(SIZE)
+        WORLD.Allreduce(given.astype(np.float64), total)
+        rest = np.zeros(SIZE)
+        WORLD.Allreduce(shards.residual.astype(np.float64), rest)
+        assert rest.any()
+        np.testing.assert_allclose(arrived + rest, total, atol=1e-5)
+        WORLD.Barrier()
+        shards.close()
+
+
+def server_adds_and_sends_a_shard() -> None:
+    """Rank 0 serves what lies there to the others, who write to it one after another."""
+    with make([0]) as box:
+        center, formats, group = shared(box), formats_of("int8"), WORLD.Dup()
+        assert isinstance(center, RemoteBuffer)
+        server = None
+        if RANK == 0:
+            server = ShardServer(MPI, group, center, slice(0, SIZE), formats, 30.0)
+        else:
+            row, found = (row_for(each.bytes_for(SIZE)) for each in (formats.added, formats.read))
+            formats.added.encode(pattern(), np.zeros(SIZE, np.float32), row)
+            nothing = np.zeros(0, np.uint8)
+            for _ in range(5):
+                group.Send(row, 0, ADD)
+                group.Recv(nothing, 0, ADDED)
+            added, total = np.zeros(SIZE, np.float32), np.zeros(SIZE, np.float32)
+            formats.added.decode_add(row, added)
+            WORLD.Barrier()
+            group.Send(nothing, 0, READ)
+            group.Recv(found, 0, CONTENT)
+            formats.read.decode_add(found, total)
+            np.testing.assert_allclose(total, 5 * (RANKS - 1) * added, rtol=2**-8)
+        if RANK == 0:
+            WORLD.Barrier()
+        WORLD.Barrier()
+        if server is not None:
+            server.check()
+            server.stop()
+            assert not server._thread.is_alive()
+        group.Free()
+
+
+def server_that_is_stopped_or_fails_says_so() -> None:
+    """An error that ends it is that of the next check; who is stopped in time has none."""
+    with make([0]) as box:
+        center, formats, group = shared(box), formats_of("int8"), WORLD.Dup()
+        assert isinstance(center, RemoteBuffer)
+        if RANK == 0:
+            broken = SimpleNamespace(bytes_for=formats.read.bytes_for)
+            failing = CenterFormats(formats.added, cast("Any", broken))
+            server = ShardServer(MPI, group, center, slice(0, SIZE), failing, 30.0)
+            WORLD.Barrier()
+            server._thread.join(30)
+            with pytest.raises(AttributeError, match="encode"):
+                server.check()
+            server.stop()
+            server = ShardServer(MPI, group, center, slice(0, SIZE), formats, 30.0)
+            server.stop()
+            server.check()
+        else:
+            if RANK == 1:
+                group.Send(np.zeros(0, np.uint8), 0, READ)
+            WORLD.Barrier()
+        WORLD.Barrier()
+        group.Free()
 
 
 def window_is_where_its_placement_wants_it() -> None:
