@@ -1,9 +1,9 @@
 """Fused operations for training your own PyTorch models on a CPU.
 
 `optimize(model)` puts them into a model; functions and modules can be used directly as well. They
-take float32 images (N, C, H, W) on the CPU and work in channels_last memory, in PyTorch's threads.
-For the same number of threads, results are the same to the last bit. Input that they do not support
-goes to PyTorch's operations.
+take images (N, C, H, W) on the CPU, float32 or bfloat16, and work in channels_last memory, in
+PyTorch's threads. For the same number of threads, results are the same to the last bit. Input that
+they do not support goes to PyTorch's operations.
 """
 
 from __future__ import annotations

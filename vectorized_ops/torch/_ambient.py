@@ -35,20 +35,25 @@ def in_plain_order() -> Iterator[None]:
 def is_watched() -> bool:
     """Tell whether the context must see PyTorch's own operations, so that kernels must not run.
 
-    Such contexts are autocast, torch.compile and torch.export, torch.jit.trace, torch.func,
-    forward-mode derivatives, modes of `__torch_dispatch__` or `__torch_function__`, and
-    `in_plain_order`.
+    Such contexts are autocast to another type than bfloat16, torch.compile and torch.export,
+    torch.jit.trace, torch.func, forward-mode derivatives, modes of `__torch_dispatch__` or
+    `__torch_function__`, and `in_plain_order`.
     """
     return (
         torch.compiler.is_compiling()
         or _state.blocks > 0
-        or torch.is_autocast_enabled("cpu")
+        or autocast_type() not in (None, torch.bfloat16)
         or torch._C._get_tracing_state() is not None
         or torch._C._are_functorch_transforms_active()
         or forward_ad._current_level >= 0
         or torch._C._len_torch_dispatch_stack() > 0
         or (torch._C._len_torch_function_stack() > 0 and _functions_are_watched())
     )
+
+
+def autocast_type() -> torch.dtype | None:
+    """Return the type in which autocast lets convolutions compute on the CPU; None without it."""
+    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
 
 
 def _functions_are_watched() -> bool:
@@ -68,7 +73,7 @@ def modes() -> tuple[object, ...]:
     return (
         torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(),
-        torch.is_autocast_enabled("cpu"),
+        autocast_type(),
         torch.get_default_dtype(),
     )
 

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from vectorized_ops.bfloat16 import STORED
+
 _TYPES = (Tensor, torch.nn.Parameter)
+
+ACTIVATIONS = {torch.float32: np.dtype(np.float32), torch.bfloat16: STORED}
+"""Types of images that kernels take, and NumPy's for the same."""
 
 
 def floats(*size: int) -> Tensor:
@@ -19,11 +25,9 @@ def floats(*size: int) -> Tensor:
     return torch.empty(size, dtype=torch.float32, device="cpu")
 
 
-def maps(size: Sequence[int]) -> Tensor:
-    """Return memory for images (N, C, H, W), float32 in channels_last order."""
-    return torch.empty(
-        tuple(size), dtype=torch.float32, device="cpu", memory_format=torch.channels_last
-    )
+def maps(size: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Return memory for images (N, C, H, W) in channels_last order."""
+    return torch.empty(tuple(size), dtype=dtype, device="cpu", memory_format=torch.channels_last)
 
 
 def is_open_to(tensor: Tensor, dtype: torch.dtype = torch.float32) -> bool:
@@ -53,23 +57,23 @@ def address(tensor: Tensor, size: Sequence[int], dtype: torch.dtype = torch.floa
     return tensor.data_ptr()
 
 
-def maps_address(tensor: Tensor, size: Sequence[int]) -> int:
-    """Return where images (N, C, H, W) of this size lie; float32 in channels_last order.
+def maps_address(tensor: Tensor, size: Sequence[int], dtype: torch.dtype) -> int:
+    """Return where images (N, C, H, W) of this size and dtype lie, in channels_last order.
 
     Raises what `address` raises.
     """
-    _check(tensor, size, torch.float32)
+    _check(tensor, size, dtype)
     if not tensor.is_contiguous(memory_format=torch.channels_last):
         raise ValueError(f"{_described(tensor)}: expected channels_last memory")
     return tensor.data_ptr()
 
 
-def rows_address(tensor: Tensor, size: Sequence[int]) -> tuple[int, int]:
-    """Return where images of this size lie, and how far their pixels are apart, in floats.
+def rows_address(tensor: Tensor, size: Sequence[int], dtype: torch.dtype) -> tuple[int, int]:
+    """Return where images of this size lie, and how far their pixels are apart, in elements.
 
     Raises what `address` raises.
     """
-    _check(tensor, size, torch.float32)
+    _check(tensor, size, dtype)
     apart = distance(tensor)
     if not apart:
         raise ValueError(f"{_described(tensor)}: expected pixels as rows at equal distances")
@@ -77,7 +81,7 @@ def rows_address(tensor: Tensor, size: Sequence[int]) -> tuple[int, int]:
 
 
 def distance(tensor: Tensor) -> int:
-    """Return how far pixels lie apart, in floats; 0 if pixels are no rows at equal distances."""
+    """Return how far pixels lie apart, in elements; 0 if pixels are no rows at equal distances."""
     _, channels, height, width = tensor.shape
     image, channel, line, pixel = tensor.stride()
     if width == 1:

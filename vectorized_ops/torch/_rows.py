@@ -12,17 +12,40 @@ import torch
 from vectorized_ops.numba.emit.non_temporal import last_level_cache_bytes
 from vectorized_ops.numba.kernels.channels_last.rows import padded
 from vectorized_ops.torch._ambient import is_watched
-from vectorized_ops.torch._door import address, distance, is_open_to, rows_address
+from vectorized_ops.torch._door import (
+    ACTIVATIONS,
+    address,
+    distance,
+    is_open_to,
+    rows_address,
+)
 from vectorized_ops.torch._team import threads_for
 
 _STREAMED_BYTES = last_level_cache_bytes() // 2
 
 
 def is_plain(*tensors: torch.Tensor | None) -> bool:
-    """Tell whether kernels can take these: float32 on the CPU, with values, and nobody watches."""
-    if is_watched():
-        return False
-    return all(t is None or (is_open_to(t) and t.numel() > 0) for t in tensors)
+    """Tell whether kernels can take these images, and nobody watches.
+
+    They are all float32 or all bfloat16, on the CPU and with values.
+    """
+    given = [tensor for tensor in tensors if tensor is not None]
+    return not is_watched() and (not given or _are_open_to(given, given[0].dtype))
+
+
+def _are_open_to(tensors: Sequence[torch.Tensor], dtype: torch.dtype) -> bool:
+    return dtype in ACTIVATIONS and all(is_open_to(t, dtype) and t.numel() > 0 for t in tensors)
+
+
+def are_parameters(images: torch.Tensor, *tensors: torch.Tensor | None) -> bool:
+    """Tell whether kernels can take these beside images that they take.
+
+    As for PyTorch they are all float32, or all of the type of the images.
+    """
+    given = [tensor for tensor in tensors if tensor is not None]
+    return not given or (
+        given[0].dtype in (torch.float32, images.dtype) and _are_open_to(given, given[0].dtype)
+    )
 
 
 def pixelwise(tensor: torch.Tensor) -> torch.Tensor:
@@ -53,8 +76,8 @@ def scratch(images: torch.Tensor, sums: int) -> torch.Tensor:
 class Pass:
     """A pass over rows on its way: what a kernel is given, and the tensors that it works on.
 
-    All tensors are of one shape and such as `rows_of` returns. `table` are constants, `sums` is
-    from `scratch`.
+    All tensors are of one shape and dtype, and such as `rows_of` returns. `table` are constants,
+    `sums` is from `scratch`.
     """
 
     def __init__(
@@ -67,7 +90,7 @@ class Pass:
         sums: torch.Tensor | None = None,
     ) -> None:
         tensors = *written, *read, *summands
-        size = tensors[0].shape
+        size, dtype = tensors[0].shape, tensors[0].dtype
         channels, values = size[1], tensors[0].numel()
         threads = threads_for(values)
         partial, totals = (0, 0) if sums is None else _sums_addresses(sums, threads, channels)
@@ -77,12 +100,17 @@ class Pass:
         counts = threads, values // channels, channels
         given = [*counts, past, bits, constants, partial, totals, len(summands)]
         for tensor in tensors:
-            given += rows_address(tensor, size)
+            given += rows_address(tensor, size, dtype)
         self._arguments = np.array(given, np.int64)
+        self._element = ACTIVATIONS[dtype]
         self._alive = tensors, table, sums
 
     def run(self, kernel: Callable[..., None], *more: Any) -> None:
-        """Run a kernel on it; there may be more arguments."""
+        """Run a kernel that passes over the tensors; there may be more arguments."""
+        kernel(self._arguments, self._element, *more)
+
+    def finish(self, kernel: Callable[..., None], *more: Any) -> None:
+        """Run a kernel on what was summed up."""
         kernel(self._arguments, *more)
 
 
@@ -107,7 +135,7 @@ def past_caches(written: Sequence[torch.Tensor], read: Sequence[torch.Tensor]) -
     """Tell whether to write past the caches: what is too large for them, and not there already."""
     places = {tensor.data_ptr() for tensor in read}
     return bool(written) and all(
-        4 * tensor.numel() > _STREAMED_BYTES
+        tensor.element_size() * tensor.numel() > _STREAMED_BYTES
         and tensor.data_ptr() % 64 == 0
         and distance(tensor) % 16 == 0
         and tensor.shape[1] % 16 == 0

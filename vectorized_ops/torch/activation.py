@@ -31,7 +31,7 @@ _SMOOTH: dict[str, Callable[[Tensor], Tensor]] = {
 def relu(images: Tensor) -> Tensor:
     """Return max(images, 0) of images (N, C, H, W), NaN where they are.
 
-    `torch.nn.functional.relu` does the work for anything but float32 images on the CPU.
+    `torch.nn.functional.relu` does the work for anything but float32 and bfloat16 on the CPU.
     """
     if images.dim() != 4 or not is_plain(images):
         return functional.relu(images)

@@ -19,7 +19,7 @@ from vectorized_ops.torch._rows import Pass, is_plain, rows_of
 def concatenate(images: Sequence[Tensor]) -> Tensor:
     """Return the channels of all images (N, C, H, W) behind each other.
 
-    `torch.cat` does the work for anything but float32 on the CPU.
+    `torch.cat` does the work for anything but one type of float32 and bfloat16, on the CPU.
     """
     return join_branches(images, (False,) * len(images))[0]
 
@@ -61,7 +61,7 @@ class _Concatenation(torch.autograd.Function):
     def forward(ctx: Any, rectify: tuple[bool, ...], takers: int, *images: Tensor) -> Any:
         number, _, height, width = images[0].shape
         ctx.channels = [image.shape[1] for image in images]
-        out = maps((number, sum(ctx.channels), height, width))
+        out = maps((number, sum(ctx.channels), height, width), images[0].dtype)
         parts = torch.split(out, ctx.channels, 1)
         for part, image, flag in zip(parts, images, rectify, strict=True):
             Pass([part], [rows_of(image)]).run(kernels.rectify if flag else kernels.copy)

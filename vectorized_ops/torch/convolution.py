@@ -10,10 +10,18 @@ from torch.nn import functional
 
 from vectorized_ops.numba.kernels.channels_last import activation as kernels
 from vectorized_ops.torch._aliases import place_for
+from vectorized_ops.torch._ambient import autocast_type
 from vectorized_ops.torch._door import address, floats
 from vectorized_ops.torch._extents import Extent, pair
 from vectorized_ops.torch._gradients import curved
-from vectorized_ops.torch._rows import Pass, is_plain, pixelwise, rows_of, scratch
+from vectorized_ops.torch._rows import (
+    Pass,
+    are_parameters,
+    is_plain,
+    pixelwise,
+    rows_of,
+    scratch,
+)
 
 
 def conv2d_relu(
@@ -28,7 +36,8 @@ def conv2d_relu(
     """Return relu(conv2d(...)) of images (N, C, H, W) and weights (K, C / groups, R, S).
 
     The convolutions are PyTorch's. The ReLU works in place of their result, and its gradient comes
-    in one pass with that of the bias. Anything but float32 on the CPU is PyTorch's alone.
+    in one pass with that of the bias. Under autocast images and weights are rounded to bfloat16
+    first. Anything but float32 and bfloat16 on the CPU is PyTorch's alone.
     """
     return rectified_convolution(images, weight, bias, (stride, padding, dilation, groups))
 
@@ -46,10 +55,18 @@ def rectified_convolution(
     """
     *extents, groups = window
     pairs = [pair(extent) for extent in extents]
-    if images.dim() != 4 or not is_plain(images, weight, bias) or None in pairs:
+    images, weight = _as_autocast(images), _as_autocast(weight)
+    plain = is_plain(images, weight) and are_parameters(images, bias)
+    if images.dim() != 4 or not plain or None in pairs:
         return functional.relu(functional.conv2d(images, weight, bias, *window))
     out: Tensor = _convolve(images, weight, bias, (*pairs, groups), overwrite)
     return out
+
+
+def _as_autocast(tensor: Tensor) -> Tensor:
+    """Return what PyTorch's convolution would be given: under autocast bfloat16 for float32."""
+    rounds = autocast_type() == torch.bfloat16 and tensor.dtype == torch.float32
+    return tensor.to(torch.bfloat16) if rounds else tensor
 
 
 class _RectifiedConvolution(torch.autograd.Function):

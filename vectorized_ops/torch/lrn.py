@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from vectorized_ops.numba.kernels.channels_last import lrn as kernels
-from vectorized_ops.torch._door import maps, maps_address
+from vectorized_ops.torch._door import ACTIVATIONS, maps, maps_address
 from vectorized_ops.torch._gradients import curved
 from vectorized_ops.torch._rows import is_plain, past_caches, pixelwise
 from vectorized_ops.torch._team import threads_for
@@ -24,7 +24,8 @@ def local_response_norm(
     """Return images * s^-beta, s = k + alpha / size * sum of squares over `size` channels.
 
     images (N, C, H, W); see `torch.nn.functional.local_response_norm`, which does the work for
-    anything but float32 on the CPU, a size up to 17 and a beta of 1/4, 1/2, 3/4 or 1.
+    anything but float32 and bfloat16 on the CPU, a size up to 17 and a beta of 1/4, 1/2, 3/4 or 1.
+    Of bfloat16 the result is bfloat16, also under autocast.
     """
     return respond(images, size, alpha, beta, k)
 
@@ -53,10 +54,10 @@ class _Response(torch.autograd.Function):
     def forward(ctx: Any, images: Tensor, *given: Any) -> Tensor:
         size, alpha, beta, k, rectify = given
         images = pixelwise(images)
-        out, factor = maps(images.shape), alpha / size
+        out, factor = maps(images.shape, images.dtype), alpha / size
         forward, ctx.backward_kernel = kernels.kernels(size // 2, (size - 1) // 2, int(4 * beta))
         ctx.numbers = k, factor, -2 * factor * beta, 0.0 if rectify else math.nan
-        forward(_arguments(ctx.numbers, out, images, None))
+        forward(*_arguments(ctx.numbers, out, images, None))
         ctx.save_for_backward(images)
         return out
 
@@ -64,8 +65,8 @@ class _Response(torch.autograd.Function):
     @curved
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         images = pixelwise(*ctx.saved_tensors)
-        out, arriving = maps(images.shape), pixelwise(gradient)
-        ctx.backward_kernel(_arguments(ctx.numbers, out, images, arriving))
+        out, arriving = maps(images.shape, images.dtype), pixelwise(gradient)
+        ctx.backward_kernel(*_arguments(ctx.numbers, out, images, arriving))
         return out, *[None] * 5
 
 
@@ -74,13 +75,14 @@ _respond: Any = _Response.apply
 
 def _arguments(
     numbers: tuple[float, ...], out: Tensor, images: Tensor, gradient: Tensor | None
-) -> Any:
+) -> tuple[Any, Any]:
+    """Return what kernels are given: the arguments, and the dtype of the arrays."""
     channels, threads = out.shape[1], threads_for(out.numel())
     bits = struct.unpack("4q", struct.pack("4d", *numbers))
     counts = threads, out.numel() // channels, channels, past_caches([out], [images])
     tensors = out, images, gradient
-    places = (0 if each is None else maps_address(each, out.shape) for each in tensors)
-    return np.array([*counts, *bits, *places], np.int64)
+    places = (0 if each is None else maps_address(each, out.shape, out.dtype) for each in tensors)
+    return np.array([*counts, *bits, *places], np.int64), ACTIVATIONS[out.dtype]
 
 
 class LocalResponseNorm(nn.LocalResponseNorm):

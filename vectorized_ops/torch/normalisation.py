@@ -19,7 +19,14 @@ from vectorized_ops.numba.kernels.channels_last.rows import padded
 from vectorized_ops.torch._aliases import aliases, arrived, place_for
 from vectorized_ops.torch._door import address, floats, maps
 from vectorized_ops.torch._gradients import curved
-from vectorized_ops.torch._rows import Pass, is_plain, pixelwise, rows_of, scratch
+from vectorized_ops.torch._rows import (
+    Pass,
+    are_parameters,
+    is_plain,
+    pixelwise,
+    rows_of,
+    scratch,
+)
 from vectorized_ops.torch.activation import applied
 
 
@@ -34,7 +41,10 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Parameters and statistics of a layer, (C,) float32 each, as far as it has them."""
+    """Parameters and statistics of a layer, (C,) each, as far as it has them.
+
+    They are float32, or all of the type of the images.
+    """
 
     running_mean: Tensor | None
     running_var: Tensor | None
@@ -63,8 +73,8 @@ def batch_norm(
     """Normalise images (N, C, H, W), add `addend` of their shape, and take the ReLU.
 
     For the rest as `torch.nn.functional.batch_norm`, which also does the work for anything but
-    float32 on the CPU. Values are read once for the statistics and once to be normalised, values
-    and gradient twice for the gradient.
+    float32 and bfloat16 on the CPU. Values are read once for the statistics and once to be
+    normalised, values and gradient twice for the gradient.
     """
     state = State(running_mean, running_var, weight, bias)
     batch, epilogue = Batch(training, momentum, eps), RELU if relu else IDENTITY
@@ -102,7 +112,8 @@ def _is_ours(images: Tensor, addend: Tensor | None, state: State, batch: Batch) 
     known = batch.training or state.running_mean is not None
     in_pairs = (state.running_mean is None) is (state.running_var is None)
     return (
-        is_plain(images, addend, *state.tensors)
+        is_plain(images, addend)
+        and are_parameters(images, *state.tensors)
         and images.dim() == 4
         and (addend is None or addend.shape == images.shape)
         and all(_is_of(images.shape[1], tensor) for tensor in state.tensors)
@@ -135,7 +146,7 @@ class _Normalisation(torch.autograd.Function):
     def forward(ctx: Any, images: Tensor, *given: Any) -> Tensor:
         _, _, state, batch, epilogue, overwrite = given
         images = pixelwise(images)
-        table, out = _table(images, state, batch), maps(images.shape)
+        table, out = _table(images, state, batch), maps(images.shape, images.dtype)
         passes, scalar = _passes(epilogue, -math.inf)
         Pass([out], [images], table=table, scalar=scalar).run(passes.normalise)
         ctx.save_for_backward(images, table)
@@ -167,7 +178,7 @@ class _Joint(torch.autograd.Function):
     def forward(ctx: Any, images: Tensor, addend: Tensor, *given: Any) -> tuple[Tensor, ...]:
         _, _, state, batch, takers, overwrite = given
         images = pixelwise(images)
-        table, out = _table(images, state, batch), maps(images.shape)
+        table, out = _table(images, state, batch), maps(images.shape, images.dtype)
         Pass([out], [images, pixelwise(addend)], table=table, scalar=0.0).run(kernels.join)
         ctx.save_for_backward(images, table, out)
         ctx.set_materialize_grads(False)
@@ -188,7 +199,7 @@ class _Joint(torch.autograd.Function):
         table, slopes = _slopes(ctx, given, table, images.shape[1], first=2)
         out = None
         if ctx.needs_input_grad[0]:
-            out = maps(images.shape)
+            out = maps(images.shape, images.dtype)
             Pass([out], [images, cut], table=table, scalar=math.nan).run(kernels.denormalise)
         return out, cut, *slopes, *[None] * 4
 
@@ -210,15 +221,19 @@ def _table(images: Tensor, state: State, batch: Batch) -> Tensor:
     """Return what the kernels need to know of each channel; training moves the statistics."""
     channels = images.shape[1]
     table = floats(TABLE_ROWS, padded(channels)).zero_()
-    place, wanted = address(table, table.shape), (state.weight, state.bias)
-    parameters = _addresses(channels, *wanted, state.running_mean, state.running_var)
+    place, moving = address(table, table.shape), (state.running_mean, state.running_var)
+    given = [None if t is None else t.float() for t in (state.weight, state.bias, *moving)]
+    parameters = _addresses(channels, *given)
     if not batch.training:
         kernels.running_statistics(channels, place, parameters, batch.epsilon)
         return table
     pivots, sums = floats(1, padded(channels)), scratch(images, 2)
-    given = Pass([], [images], table=pivots, sums=sums)
-    given.run(kernels.moments)
-    given.run(kernels.statistics, place, parameters, batch.epsilon, batch.momentum)
+    statistics = Pass([], [images], table=pivots, sums=sums)
+    statistics.run(kernels.moments)
+    statistics.finish(kernels.statistics, place, parameters, batch.epsilon, batch.momentum)
+    for own, moved in zip(moving, given[2:], strict=True):
+        if own is not moved and own is not None and moved is not None:
+            own.copy_(moved)
     return table
 
 
@@ -234,7 +249,7 @@ def _slopes(
     ]
     table = floats(*table.shape)
     place = address(table, (TABLE_ROWS, padded(channels)))
-    given.run(kernels.slopes, place, _addresses(channels, *slopes), ctx.training)
+    given.finish(kernels.slopes, place, _addresses(channels, *slopes), ctx.training)
     return table, slopes
 
 

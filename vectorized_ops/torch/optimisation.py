@@ -67,12 +67,14 @@ def optimize(model: Model, keep_memory: bool = True) -> Model:
     limit: see docs/torch.md, also for what is not noticed. A layer with hooks or methods of its own
     is called as it is.
 
-    Where PyTorch's own operations must be visible, as by autocast, torch.compile, torch.jit.trace,
-    torch.func or hooks of all modules, the plain model runs. `plain(model)` undoes all.
+    Where PyTorch's own operations must be visible, as by torch.compile, torch.jit.trace, torch.func
+    or hooks of all modules, the plain model runs. `plain(model)` undoes all.
 
     Results equal those of the plain model but for rounding (1e-6 of a layer's largest value or so)
-    and its consequences, such as values that fall on the other side of a ReLU's zero. Anything but
-    float32 on the CPU is computed by PyTorch as before. There are no second derivatives.
+    and its consequences, such as values that fall on the other side of a ReLU's zero. In bfloat16,
+    by autocast or by modules of that type, an operation computes in float32 and rounds its result.
+    Anything else, and what is not on the CPU, is computed by PyTorch as before. There are no second
+    derivatives.
 
     With `keep_memory`, the whole process keeps the memory that it frees from then on: see
     `vectorized_ops.torch.keep_memory`, which is all that it calls.

@@ -14,7 +14,7 @@ from vectorized_ops.errors import OperationError
 from vectorized_ops.numba.kernels.channels_last import pooling as kernels
 from vectorized_ops.numba.kernels.channels_last.rows import padded
 from vectorized_ops.shapes import PoolingShape
-from vectorized_ops.torch._door import address, maps, maps_address
+from vectorized_ops.torch._door import ACTIVATIONS, address, maps, maps_address
 from vectorized_ops.torch._extents import Extent, pair
 from vectorized_ops.torch._gradients import one_by_one
 from vectorized_ops.torch._rows import is_plain, past_caches, pixelwise
@@ -30,8 +30,8 @@ def max_pool2d(
 ) -> Tensor:
     """Return the largest value of each window of images (N, C, H, W).
 
-    See `torch.nn.functional.max_pool2d`, which does the work for anything but float32 on the CPU
-    and windows of at most 256 pixels.
+    See `torch.nn.functional.max_pool2d`, which does the work for anything but float32 and bfloat16
+    on the CPU, and for windows of more than 256 pixels.
     """
     return take_largest(images, kernel_size, stride, padding, ceil_mode)
 
@@ -47,7 +47,8 @@ def avg_pool2d(
 ) -> Tensor:
     """Return the mean of each window of images (N, C, H, W).
 
-    See `torch.nn.functional.avg_pool2d`, which does the work for anything but float32 on the CPU.
+    See `torch.nn.functional.avg_pool2d`, which does the work for anything but float32 and bfloat16
+    on the CPU.
     """
     shape = _shape(images, kernel_size, stride, padding, ceil_mode)
     if shape is None or divisor_override == 0:  # PyTorch says so.
@@ -62,7 +63,7 @@ def adaptive_avg_pool2d(images: Tensor, output_size: Any) -> Tensor:
     """Return the mean of each map of images (N, C, H, W), for an output of one pixel.
 
     `torch.nn.functional.adaptive_avg_pool2d` does the work for other sizes, and for anything but
-    float32 on the CPU.
+    float32 and bfloat16 on the CPU.
     """
     is_size = type(output_size) is int or isinstance(output_size, (tuple, list))
     is_one = is_size and output_size in (1, (1, 1), [1, 1]) and pair(output_size) is not None
@@ -112,9 +113,9 @@ class _Largest(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, images: Tensor, shape: PoolingShape, rectify: bool) -> Tensor:
         images = pixelwise(images)
-        out = maps(_pooled(images.shape, shape))
+        out = maps(_pooled(images.shape, shape), images.dtype)
         which = torch.empty(_places(out.shape), dtype=torch.uint8, device="cpu")
-        kernels.largest(_arguments(shape, out, images, images.shape, rectify, which))
+        kernels.largest(*_arguments(shape, out, images, images.shape, rectify, which))
         ctx.save_for_backward(which, out if rectify else None)
         ctx.shape, ctx.size = shape, images.shape
         return out
@@ -123,10 +124,10 @@ class _Largest(torch.autograd.Function):
     @one_by_one
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         which, output = ctx.saved_tensors
-        arriving, out = pixelwise(gradient), maps(ctx.size)
+        arriving, out = pixelwise(gradient), maps(ctx.size, gradient.dtype)
         rectify = output is not None
         output = pixelwise(output) if rectify else None
-        kernels.winners(_arguments(ctx.shape, out, arriving, ctx.size, rectify, which, output))
+        kernels.winners(*_arguments(ctx.shape, out, arriving, ctx.size, rectify, which, output))
         return out, None, None
 
 
@@ -136,16 +137,17 @@ class _Means(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, images: Tensor, shape: PoolingShape, *divisor: Any) -> Tensor:
         images = pixelwise(images)
-        out, ctx.shares = maps(_pooled(images.shape, shape)), _shares(shape, *divisor)
-        kernels.means(_arguments(shape, out, images, images.shape, shares=ctx.shares))
+        out = maps(_pooled(images.shape, shape), images.dtype)
+        ctx.shares = _shares(shape, *divisor)
+        kernels.means(*_arguments(shape, out, images, images.shape, shares=ctx.shares))
         ctx.shape, ctx.size = shape, images.shape
         return out
 
     @staticmethod
     @one_by_one
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        arriving, out = pixelwise(gradient), maps(ctx.size)
-        kernels.spread(_arguments(ctx.shape, out, arriving, ctx.size, shares=ctx.shares))
+        arriving, out = pixelwise(gradient), maps(ctx.size, gradient.dtype)
+        kernels.spread(*_arguments(ctx.shape, out, arriving, ctx.size, shares=ctx.shares))
         return out, None, None, None
 
 
@@ -162,8 +164,11 @@ def _arguments(
     which: Tensor | None = None,
     output: Tensor | None = None,
     shares: tuple[Tensor, Tensor] | tuple[()] = (),
-) -> Any:
-    """Return what kernels are given: images of a size, and their windows, one of them written."""
+) -> tuple[Any, Any]:
+    """Return what kernels are given: the arguments, and the dtype of the arrays.
+
+    These are images of a size, and their windows; one of them is written.
+    """
     number, channels, height, width = size
     windows = _pooled(size, shape)
     threads = threads_for(max(out.numel(), values.numel()))
@@ -174,13 +179,13 @@ def _arguments(
     flags = past_caches([out], [values]), rectify
     both = (windows, size) if out.shape == windows else (size, windows)
     addresses = (
-        *(maps_address(tensor, of) for tensor, of in zip((out, values), both, strict=True)),
+        *(maps_address(each, of, out.dtype) for each, of in zip((out, values), both, strict=True)),
         0 if which is None else address(which, _places(windows), torch.uint8),
-        0 if output is None else maps_address(output, windows),
+        0 if output is None else maps_address(output, windows, out.dtype),
         *(address(share, share.shape) for share in shares),
         *([] if shares else [0, 0]),
     )
-    return np.array([*sizes, *flags, *addresses], np.int64)
+    return np.array([*sizes, *flags, *addresses], np.int64), ACTIVATIONS[out.dtype]
 
 
 def _pooled(size: torch.Size, shape: PoolingShape) -> torch.Size:

@@ -72,15 +72,6 @@ PEERS = {
 `optimize`; `unpinned`: ours, its threads free on all allowed cpus; `cpu-float32`: ours in float32
 beside ours in bfloat16."""
 
-REFUSED = {
-    "float32": {IN_FLOAT32: "is ours in float32 beside ours in bfloat16: add --precision bfloat16"},
-    "bfloat16": {
-        "torch-optimized": "computes in float32, as autocast has PyTorch's own operations run: "
-        "compare with 'torch'"
-    },
-}
-"""By precision: peers that it leaves nothing to compare, and what to do instead."""
-
 _ON_DEVICE = Start(("-m", "knltrain.bench.step.device_peer"), options=("eager",))
 DEVICE_PEERS = {
     "compiled": replace(_ON_DEVICE, options=("compile",)),
@@ -111,7 +102,7 @@ def starts(
 ) -> dict[str, Start]:
     """Ours in that precision, then `peers`, by name.
 
-    Raises ConfigError for unknown ones, and for those that are REFUSED.
+    Raises ConfigError for unknown ones, and for ours in float32 beside ours in float32.
 
     `ipex` runs under `ipex_python`, by default under IPEX_PYTHON if that exists, else under this.
     """
@@ -119,9 +110,10 @@ def starts(
     for name in peers:
         if name not in PEERS:
             raise ConfigError(unknown_name("peer", name, PEERS))
-        if name in REFUSED[precision]:
+        if (name, precision) == (IN_FLOAT32, "float32"):
             raise ConfigError(
-                f"the peer '{name}' {REFUSED[precision][name]}, or leave it out of --peers"
+                f"the peer '{name}' is ours in float32 beside ours in bfloat16: add --precision "
+                "bfloat16, or leave it out of --peers"
             )
         chosen[name] = _in_precision(name, precision)
     if IPEX in chosen:

@@ -25,7 +25,8 @@ class Special(Tensor):
 
 REFUSED: dict[str, tuple[Callable[[], Tensor], type[Exception], str]] = {
     "dtype": (lambda: images().double(), TypeError, "torch.float64.*kernels take torch.float32"),
-    "half": (lambda: images().bfloat16(), TypeError, "torch.bfloat16"),
+    "half": (lambda: images().half(), TypeError, "torch.float16"),
+    "the other type": (lambda: images().bfloat16(), TypeError, "torch.bfloat16.*torch.float32"),
     "device": (lambda: images().to("meta"), TypeError, "on meta"),
     "layout": (lambda: images().to_sparse(), TypeError, "sparse_coo"),
     "subclass": (lambda: images().as_subclass(Special), TypeError, "a Special of"),
@@ -39,9 +40,10 @@ REFUSED: dict[str, tuple[Callable[[], Tensor], type[Exception], str]] = {
 @pytest.mark.parametrize("enter", [_door.maps_address, _door.rows_address])
 def test_what_kernels_cannot_take_is_refused(enter: Callable[..., Any], fault: str) -> None:
     make, error, message = REFUSED[fault]
-    enter(images(), SIZE)
+    enter(images(), SIZE, torch.float32)
+    enter(images().bfloat16(), SIZE, torch.bfloat16)
     with pytest.raises(error, match=message):
-        enter(make(), SIZE)
+        enter(make(), SIZE, torch.float32)
 
 
 def test_values_that_are_not_behind_each_other_are_refused() -> None:
@@ -54,6 +56,8 @@ def test_values_that_are_not_behind_each_other_are_refused() -> None:
 
 
 def test_a_pass_takes_no_tensors_of_several_sizes_nor_memory_that_is_too_small() -> None:
+    with pytest.raises(TypeError, match=r"kernels take torch\.float32"):
+        _rows.Pass([images()], [images().bfloat16()])
     with pytest.raises(ValueError, match="expected the size"):
         _rows.Pass([images()], [images()[:1]])
     with pytest.raises(ValueError, match="expected the size"):
@@ -62,11 +66,12 @@ def test_a_pass_takes_no_tensors_of_several_sizes_nor_memory_that_is_too_small()
         _rows.Pass([images()], [], sums=torch.ones(2, dtype=torch.float64))
 
 
-def test_memory_is_float32_on_the_cpu_whatever_the_defaults() -> None:
+@pytest.mark.parametrize("dtype", _door.ACTIVATIONS)
+def test_memory_is_of_its_type_on_the_cpu_whatever_the_defaults(dtype: torch.dtype) -> None:
     with torch.device("meta"):
-        made = _door.floats(2, 3), _door.maps(SIZE)
-    for tensor in made:
-        assert (tensor.dtype, tensor.device.type) == (torch.float32, "cpu")
+        made = _door.floats(2, 3), _door.maps(SIZE, dtype)
+    assert [tensor.dtype for tensor in made] == [torch.float32, dtype]
+    assert all(tensor.device.type == "cpu" for tensor in made)
     assert made[1].is_contiguous(memory_format=torch.channels_last)
 
 

@@ -51,18 +51,43 @@ class Special(torch.Tensor):
         (nn.Parameter(torch.ones(2)), True),
         (None, True),
         (torch.ones(2).double(), False),
+        (torch.ones(2).bfloat16(), False),
         (torch.ones(0), False),
         (torch.ones(2, device="meta"), False),
         (torch.ones(2).to_sparse(), False),
         (torch.ones(2).as_subclass(Special), False),
     ],
 )
-def test_kernels_take_ordinary_float32_on_the_cpu(
+def test_kernels_take_ordinary_tensors_of_one_type_on_the_cpu(
     tensor: torch.Tensor | None, expected: bool
 ) -> None:
     assert _rows.is_plain(torch.ones(1), tensor) is expected
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.float16):
         assert not _rows.is_plain(tensor)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert _rows.is_plain(torch.ones(1), tensor) is expected
+
+
+BFLOAT16 = torch.ones(2).bfloat16()
+
+
+@pytest.mark.parametrize(
+    ("images", "parameters", "expected"),
+    [
+        (BFLOAT16, [torch.ones(2), None, torch.ones(2)], True),
+        (BFLOAT16, [BFLOAT16, BFLOAT16], True),
+        (BFLOAT16, [BFLOAT16, torch.ones(2)], False),
+        (BFLOAT16, [torch.ones(2).half()], False),
+        (torch.ones(2), [BFLOAT16], False),
+        (torch.ones(2), [torch.ones(2)], True),
+        (torch.ones(2), [None], True),
+    ],
+)
+def test_parameters_are_float32_or_of_the_type_of_the_images(
+    images: torch.Tensor, parameters: list[torch.Tensor | None], expected: bool
+) -> None:
+    assert _rows.is_plain(images)
+    assert _rows.are_parameters(images, *parameters) is expected
 
 
 def test_only_what_the_caches_cannot_hold_is_written_past_them(

@@ -1,6 +1,6 @@
 """ReLU and its gradient on channels_last arrays, also at the ends of convolutions and branches.
 
-The kernels take arguments as `rows` names them.
+The kernels take arguments as `rows` names them, and the dtype of the arrays.
 """
 
 from __future__ import annotations
@@ -51,33 +51,33 @@ _cut_and_sum_pass = pass_over_rows(_cut_and_summed, writes=1, reads=1, sums=1, s
 
 
 @kernel
-def rectify(arguments: Any) -> None:
+def rectify(arguments: Any, element: Any) -> None:
     """Write max(x, 0), NaN where x is NaN; in its place if need be."""
-    _rectify_pass(arguments)
+    _rectify_pass(arguments, element)
 
 
 @kernel
-def copy(arguments: Any) -> None:
+def copy(arguments: Any, element: Any) -> None:
     """Write what is read."""
-    _copy_pass(arguments)
+    _copy_pass(arguments, element)
 
 
 @kernel
-def add(arguments: Any) -> None:
+def add(arguments: Any, element: Any) -> None:
     """Write the sum of the summands."""
-    _add_pass(arguments)
+    _add_pass(arguments, element)
 
 
 @kernel
-def cut(arguments: Any) -> None:
+def cut(arguments: Any, element: Any) -> None:
     """Write the sum of the summands, or zero where the array that is read is <= 0."""
-    _cut_pass(arguments)
+    _cut_pass(arguments, element)
 
 
 @kernel
-def cut_and_sum(arguments: Any, sums_address: int) -> None:
+def cut_and_sum(arguments: Any, element: Any, sums_address: int) -> None:
     """Do so, and write the sum over all rows of what was written: (C,) float32."""
-    _cut_and_sum_pass(arguments)
+    _cut_and_sum_pass(arguments, element)
     channels, threads = arguments[CHANNELS], arguments[THREADS]
     totals = array_at(arguments[TOTALS], (threads, _pad(channels)), np.float64)
     sums = array_at(sums_address, (channels,), np.float32)

@@ -1,7 +1,7 @@
 """Vectors of neighbouring channels, which `vectorized_ops.numba.emit.lanes` knows nothing of.
 
 The last vector of a pixel may be filled in part only; a mask then keeps the rest of its lanes from
-being read or written.
+being read or written. Arrays of activations are float32 or bfloat16, vectors are float32.
 """
 
 from __future__ import annotations
@@ -9,11 +9,20 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils
+from numba.core import cgutils, types
 
+from vectorized_ops.numba.emit import bfloat16
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value
 
-_INT32 = ir.IntType(32)
+_INT32, _FLOAT = ir.IntType(32), ir.FloatType()
+
+
+def element_of(signature: Any) -> Any:
+    """Return LLVM's type of an activation, from what a pass is given behind its arguments.
+
+    That is the dtype of the arrays at the addresses among these: float32, or uint16 for bfloat16.
+    """
+    return bfloat16.BITS if signature.args[1].dtype == types.uint16 else _FLOAT
 
 
 def first_lanes(lanes: Lanes, number: Value) -> Value:
@@ -25,11 +34,12 @@ def load_lanes(lanes: Lanes, pointer: Value, mask: Value | None) -> Value:
     """Return the floats at `pointer`; with a mask only its lanes are read, the others are zero."""
     if mask is None:
         return lanes.load(pointer)
-    zero = lanes.constant(0.0)
-    vector = at_type(lanes, pointer, zero.type)
-    kind = ir.FunctionType(zero.type, [vector.type, _INT32, mask.type, zero.type])
-    load = _function(lanes, kind, f"llvm.masked.load.v{LANES}f32.p0")
-    return lanes.builder.call(load, [vector, _INT32(4), mask, zero])
+    stored, name, size = _stored(pointer)
+    vector = at_type(lanes, pointer, stored)
+    kind = ir.FunctionType(stored, [vector.type, _INT32, mask.type, stored])
+    load = _function(lanes, kind, f"llvm.masked.load.{name}")
+    value = lanes.builder.call(load, [vector, _INT32(size), mask, ir.Constant(stored, None)])
+    return value if stored.element == _FLOAT else bfloat16.widened(lanes.builder, value)
 
 
 def store_lanes(
@@ -39,10 +49,20 @@ def store_lanes(
     if mask is None:
         lanes.store_streamed(value, pointer, past)
         return
-    vector = at_type(lanes, pointer, value.type)
-    kind = ir.FunctionType(ir.VoidType(), [value.type, vector.type, _INT32, mask.type])
-    store = _function(lanes, kind, f"llvm.masked.store.v{LANES}f32.p0")
-    lanes.builder.call(store, [value, vector, _INT32(4), mask])
+    stored, name, size = _stored(pointer)
+    if stored.element != _FLOAT:
+        value = bfloat16.narrowed(lanes.builder, value)
+    vector = at_type(lanes, pointer, stored)
+    kind = ir.FunctionType(ir.VoidType(), [stored, vector.type, _INT32, mask.type])
+    store = _function(lanes, kind, f"llvm.masked.store.{name}")
+    lanes.builder.call(store, [value, vector, _INT32(size), mask])
+
+
+def _stored(pointer: Value) -> tuple[Any, str, int]:
+    """Return the vector that lies at `pointer`, LLVM's name for it, and the bytes of an element."""
+    element = pointer.type.pointee
+    name, size = ("f32", 4) if element == _FLOAT else ("i16", 2)
+    return ir.VectorType(element, LANES), f"v{LANES}{name}.p0", size
 
 
 def at_type(lanes: Lanes, pointer: Value, kind: Any) -> Value:

@@ -21,6 +21,7 @@ from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
 from vectorized_ops.numba.kernels.arithmetic import lrn as arithmetic
 from vectorized_ops.numba.kernels.arithmetic.rectifier import at_least
 from vectorized_ops.numba.kernels.channels_last.lanes import (
+    element_of,
     first_lanes,
     larger,
     load_lanes,
@@ -40,6 +41,8 @@ from vectorized_ops.numba.kernels.channels_last.team import (
     _THREADS, ROWS, CHANNELS, PAST, BIAS, FACTOR, SLOPE, FLOOR, OUT, VALUES, GRADIENT,
 ) = range(THREADS, THREADS + 11)  # fmt: skip
 """Places in the arguments of both kernels: counts, a flag, bits of doubles, addresses.
+
+The kernels are also given the dtype of the arrays, as `rows` has it.
 
 SLOPE is -2 * factor * beta. Values below FLOOR (NaN: none) count as if they were FLOOR, as a ReLU
 makes them, and the gradient of values that are not above it is zero.
@@ -68,24 +71,25 @@ def kernels(before: int, behind: int, quarters: int) -> tuple[Any, Any]:
     backward_pass = _pass(before, behind, quarters, backward=True)
 
     @kernel
-    def forward(arguments: Any) -> None:
-        forward_pass(arguments)
+    def forward(arguments: Any, element: Any) -> None:
+        forward_pass(arguments, element)
 
     @kernel
-    def backward(arguments: Any) -> None:
-        backward_pass(arguments)
+    def backward(arguments: Any, element: Any) -> None:
+        backward_pass(arguments, element)
 
     return forward, backward
 
 
 def _pass(before: int, behind: int, quarters: int, backward: bool) -> Any:
     @tile
-    def lrn_pass(typingctx: Any, arguments: Any) -> Any:
+    def lrn_pass(typingctx: Any, arguments: Any, element: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             given = Lanes(context, builder, signature).pointer(0, args[0])
 
             def work(lanes: Lanes, given: Value, share: Value, shares: Value) -> None:
-                emitter = _Rows(lanes, given, _Window(before, behind, quarters))
+                window = _Window(before, behind, quarters)
+                emitter = _Rows(lanes, given, window, element_of(signature))
                 row = emitter.backward if backward else emitter.forward
                 first, last = (
                     part(lanes, argument(lanes, given, ROWS), bound, shares)
@@ -96,7 +100,7 @@ def _pass(before: int, behind: int, quarters: int, backward: bool) -> Any:
             emit_in_team(context, builder, signature, given, work)
             return context.get_dummy_value()
 
-        return types.void(arguments), generate
+        return types.void(arguments, element), generate
 
     return lrn_pass
 
@@ -104,14 +108,14 @@ def _pass(before: int, behind: int, quarters: int, backward: bool) -> Any:
 class _Rows:
     """Emits the work on one row."""
 
-    def __init__(self, lanes: Lanes, given: Value, window: _Window) -> None:
+    def __init__(self, lanes: Lanes, given: Value, window: _Window, element: Any) -> None:
         self._lanes, self._window = lanes, window
         self._channels, self._past = argument(lanes, given, CHANNELS), flag(lanes, given, PAST)
         self._bias, self._factor, self._slope, self._floor = (
             number(lanes, given, place) for place in (BIAS, FACTOR, SLOPE, FLOOR)
         )
         self._out, self._values, self._gradient = (
-            address(lanes, given, place) for place in (OUT, VALUES, GRADIENT)
+            address(lanes, given, place, element) for place in (OUT, VALUES, GRADIENT)
         )
         self._zero = lanes.constant(0.0)
 

@@ -1,7 +1,8 @@
 """Batch normalisation of channels_last arrays: the passes, and what is computed once per channel.
 
 The values are read once for the statistics, and the mask of a ReLU behind the normalisation is
-computed again where its gradient passes. The kernels take arguments as `rows` names them.
+computed again where its gradient passes. The kernels take arguments as `rows` names them; those
+that pass over arrays also take the dtype of these.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vectorized_ops.numba.compiling.compiler import kernel
+from vectorized_ops.numba.emit.elements import element as number_in
 from vectorized_ops.numba.emit.lanes import Lanes, Value
 from vectorized_ops.numba.emit.raw_arrays import array_at
 from vectorized_ops.numba.kernels.arithmetic import batch_normalisation as arithmetic
@@ -104,16 +106,16 @@ def epilogue_passes(number: int, clipped: bool = False) -> EpiloguePasses:
     back_pass = pass_over_rows(back, writes=1, reads=2, constants=arithmetic.BACKWARD)
 
     @kernel
-    def write(arguments: Any) -> None:
-        written_pass(arguments)
+    def write(arguments: Any, element: Any) -> None:
+        written_pass(arguments, element)
 
     @kernel
-    def sum_up(arguments: Any) -> None:
-        summed_pass(arguments)
+    def sum_up(arguments: Any, element: Any) -> None:
+        summed_pass(arguments, element)
 
     @kernel
-    def go_back(arguments: Any) -> None:
-        back_pass(arguments)
+    def go_back(arguments: Any, element: Any) -> None:
+        back_pass(arguments, element)
 
     return EpiloguePasses(write, sum_up, go_back)
 
@@ -161,20 +163,20 @@ _values_gradient_pass = pass_over_rows(
 
 
 @kernel
-def moments(arguments: Any) -> None:
+def moments(arguments: Any, element: Any) -> None:
     """Sum up x - pivot and its square; the pivots are written into the table, of one row."""
     rows, channels, distance = arguments[ROWS], arguments[CHANNELS], arguments[STREAMS + 1]
-    values = array_at(arguments[STREAMS], (rows * distance,), np.float32)
+    values = array_at(arguments[STREAMS], (rows * distance,), element)
     pivots = array_at(arguments[TABLE], (_pad(channels),), np.float32)
     samples = min(rows, _SAMPLES)
     pivots[:] = 0.0
     for sample in range(samples):
         begin = sample * rows // samples * distance
         for c in range(channels):
-            pivots[c] += values[begin + c]
+            pivots[c] += number_in(values, begin + c)
     for c in range(channels):
         pivots[c] /= np.float32(samples)
-    _moments_pass(arguments)
+    _moments_pass(arguments, element)
 
 
 @kernel
@@ -231,33 +233,33 @@ def _over_threads(totals: Any, which: int, channel: int) -> float:
 
 
 @kernel
-def normalise(arguments: Any) -> None:
+def normalise(arguments: Any, element: Any) -> None:
     """Write z, but at least the scalar."""
-    _normalise_pass(arguments)
+    _normalise_pass(arguments, element)
 
 
 @kernel
-def join(arguments: Any) -> None:
+def join(arguments: Any, element: Any) -> None:
     """Write z plus the second array that is read, but at least the scalar."""
-    _join_pass(arguments)
+    _join_pass(arguments, element)
 
 
 @kernel
-def gradient_sums(arguments: Any) -> None:
+def gradient_sums(arguments: Any, element: Any) -> None:
     """Sum up the gradient and its product with x - mean; zero counts where z is at most the scalar.
 
     Reads x and the gradient.
     """
-    _sums_pass(arguments)
+    _sums_pass(arguments, element)
 
 
 @kernel
-def joint_gradient_sums(arguments: Any) -> None:
+def joint_gradient_sums(arguments: Any, element: Any) -> None:
     """Do so for the sum of the gradients, zero where the output is not positive, and write it.
 
     Reads x and the output.
     """
-    _joint_sums_pass(arguments)
+    _joint_sums_pass(arguments, element)
 
 
 @kernel
@@ -288,9 +290,9 @@ def slopes(arguments: Any, table_address: int, parameters: Any, training: bool) 
 
 
 @kernel
-def denormalise(arguments: Any) -> None:
+def denormalise(arguments: Any, element: Any) -> None:
     """Write the gradient of x; reads x and the gradient of z, which counts as `gradient_sums` says.
 
     The array written may be one of those read.
     """
-    _values_gradient_pass(arguments)
+    _values_gradient_pass(arguments, element)

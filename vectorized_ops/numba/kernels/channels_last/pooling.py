@@ -1,7 +1,7 @@
 # ruff: noqa: ARG001 (what an intrinsic is given here are types: code is made from `args`)
 """Pooling of channels_last arrays: each target pixel gathers its sources and is written once.
 
-The kernels take arguments as `windows` names them.
+The kernels take arguments as `windows` names them, and the dtype of the arrays as `rows` has it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.flow import when
 from vectorized_ops.numba.emit.lanes import Lanes, Value, tile
 from vectorized_ops.numba.kernels.arithmetic.rectifier import rectified
-from vectorized_ops.numba.kernels.channels_last.lanes import store_lanes
+from vectorized_ops.numba.kernels.channels_last.lanes import element_of, store_lanes
 from vectorized_ops.numba.kernels.channels_last.team import emit_in_team
 from vectorized_ops.numba.kernels.channels_last.windows import (
     EmitVectors,
@@ -117,17 +117,18 @@ def _spread(pooling: Pooling, target: Value, sources: Sources, vectors: Vectors)
 
 def _pass(emit_vectors: EmitVectors, backward: bool) -> Any:
     @tile
-    def pooling_pass(typingctx: Any, arguments: Any) -> Any:
+    def pooling_pass(typingctx: Any, arguments: Any, element: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             given = Lanes(context, builder, signature).pointer(0, args[0])
 
             def work(lanes: Lanes, given: Value, share: Value, shares: Value) -> None:
-                Pooling(lanes, given).emit(share, shares, backward, emit_vectors)
+                pooling = Pooling(lanes, given, element_of(signature))
+                pooling.emit(share, shares, backward, emit_vectors)
 
             emit_in_team(context, builder, signature, given, work)
             return context.get_dummy_value()
 
-        return types.void(arguments), generate
+        return types.void(arguments, element), generate
 
     return pooling_pass
 
@@ -139,24 +140,24 @@ _spread_pass = _pass(_spread, backward=True)
 
 
 @kernel
-def largest(arguments: Any) -> None:
+def largest(arguments: Any, element: Any) -> None:
     """Write the largest value of each window and its place: a NaN, else the first of equals."""
-    _largest_pass(arguments)
+    _largest_pass(arguments, element)
 
 
 @kernel
-def winners(arguments: Any) -> None:
+def winners(arguments: Any, element: Any) -> None:
     """Write the gradient of the images for `largest`."""
-    _winners_pass(arguments)
+    _winners_pass(arguments, element)
 
 
 @kernel
-def means(arguments: Any) -> None:
+def means(arguments: Any, element: Any) -> None:
     """Write the mean of each window."""
-    _means_pass(arguments)
+    _means_pass(arguments, element)
 
 
 @kernel
-def spread(arguments: Any) -> None:
+def spread(arguments: Any, element: Any) -> None:
     """Write the gradient of the images for `means`."""
-    _spread_pass(arguments)
+    _spread_pass(arguments, element)

@@ -2,7 +2,7 @@
 """One pass over the pixels of channels_last arrays: batch normalisation and others consist of them.
 
 A pixel is a row of C channels, the lanes of a vector are channels. Rows of an array lie `distance`
-floats apart, so some channels of a wider array are an array too.
+elements apart, so some channels of a wider array are an array too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
 from vectorized_ops.numba.kernels.arithmetic.sums import Term, accumulate
 from vectorized_ops.numba.kernels.channels_last.lanes import (
     at_type,
+    element_of,
     first_lanes,
     load_lanes,
     smaller,
@@ -75,7 +76,9 @@ def pass_over_rows(
     sums: int = 0,
     summing: bool = False,
 ) -> Any:
-    """Return what makes a pass from its arguments (int64): for kernels to call.
+    """Return what makes a pass from its arguments (int64) and a dtype: for kernels to call.
+
+    The dtype is that of all arrays written and read, NumPy's uint16 for bfloat16.
 
     `constants` are the rows of the table (K, C') that `compute` is given, C' as from `padded`. Of
     each of the `sums`, thread t has a row of sums (T, S, C') float32 to itself, and a row of totals
@@ -85,17 +88,17 @@ def pass_over_rows(
     kind = _Kind(compute, writes, reads, tuple(constants), sums, summing)
 
     @tile
-    def rows_pass(typingctx: Any, arguments: Any) -> Any:
+    def rows_pass(typingctx: Any, arguments: Any, element: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             given = Lanes(context, builder, signature).pointer(0, args[0])
 
             def work(lanes: Lanes, given: Value, share: Value, shares: Value) -> None:
-                _Rows(lanes, given, share, kind).emit(share, shares)
+                _Rows(lanes, given, share, kind, element_of(signature)).emit(share, shares)
 
             emit_in_team(context, builder, signature, given, work)
             return context.get_dummy_value()
 
-        return types.void(arguments), generate
+        return types.void(arguments, element), generate
 
     return rows_pass
 
@@ -115,8 +118,8 @@ class _Kind:
 class _Rows:
     """Emits the share of one thread."""
 
-    def __init__(self, lanes: Lanes, given: Value, share: Value, kind: _Kind) -> None:
-        self._lanes, self._given, self._kind = lanes, given, kind
+    def __init__(self, lanes: Lanes, given: Value, share: Value, kind: _Kind, element: Any) -> None:
+        self._lanes, self._given, self._kind, self._element = lanes, given, kind, element
         self._rows, self._channels = (argument(lanes, given, place) for place in (ROWS, CHANNELS))
         whole = lanes.quotient(lanes.sum(self._channels, 15), 16)
         self._padded = lanes.product(whole, 16)
@@ -150,7 +153,8 @@ class _Rows:
     def _stream(self, place: Value) -> tuple[Value, Value]:
         """Return address and distance of an array."""
         lanes, given = self._lanes, self._given
-        return address(lanes, given, place), argument(lanes, given, lanes.sum(place, 1))
+        start = address(lanes, given, place, self._element)
+        return start, argument(lanes, given, lanes.sum(place, 1))
 
     def _some_rows(self, first: Value, last: Value) -> None:
         """Emit the loop over neighbouring rows, several of them together if they are wide."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from llvmlite import ir
 
@@ -68,7 +69,7 @@ class Axis:
 class Pooling:
     """Emits the share of one thread: `emit_vectors` for all groups of vectors of its pixels."""
 
-    def __init__(self, lanes: Lanes, given: Value) -> None:
+    def __init__(self, lanes: Lanes, given: Value, element: Any) -> None:
         self.lanes = lanes
 
         def read(place: int) -> Value:
@@ -78,8 +79,11 @@ class Pooling:
         self.y = Axis(*map(read, (HEIGHT, LINES, KERNEL_Y, STRIDE_Y, PADDING_Y)))
         self.x = Axis(*map(read, (WIDTH, PIXELS, KERNEL_X, STRIDE_X, PADDING_X)))
         self.past, self.rectify = (flag(lanes, given, place) for place in (PAST, RECTIFY))
-        self.out, self.values, self.outputs, self.shares_y, self.shares_x = (
-            address(lanes, given, place) for place in (OUT, VALUES, OUTPUTS, SHARES_Y, SHARES_X)
+        self.out, self.values, self.outputs = (
+            address(lanes, given, place, element) for place in (OUT, VALUES, OUTPUTS)
+        )
+        self.shares_y, self.shares_x = (
+            address(lanes, given, place) for place in (SHARES_Y, SHARES_X)
         )
         self.which = address(lanes, given, WHICH, ir.IntType(8))
         whole = lanes.quotient(lanes.sum(self.channels, 15), 16)
