@@ -37,6 +37,9 @@ class WorkersBackendConfig(Table):
     implementation: Name | None = Field(default=None, description="their backend.implementation")
     device: Device | None = Field(default=None, description="their backend.device")
     precision: Precision | None = Field(default=None, description="their backend.precision")
+    emulate_bfloat16: bool | None = Field(
+        default=None, description="their backend.emulate_bfloat16"
+    )
 
     @model_validator(mode="after")
     def _says_who(self) -> WorkersBackendConfig:
@@ -126,8 +129,9 @@ class BackendConfig(Table):
 
     @property
     def keeps_bfloat16(self) -> bool:
-        """Whether activations are kept in bfloat16, whatever the processor."""
-        return self.name == "cpu" and self.precision == "bfloat16"
+        """Whether all workers keep activations in bfloat16, whatever the processor."""
+        all_of_them = (self, *map(self.of, self.workers))
+        return all((each.name, each.precision) == ("cpu", "bfloat16") for each in all_of_them)
 
     @property
     def _computing(self) -> tuple[tuple[str, str], ...]:
@@ -139,10 +143,12 @@ class BackendConfig(Table):
             return self.model_copy(update={"workers": ()})
         theirs = some.model_dump(exclude_none=True, exclude={"ranks", "hosts"})
         if theirs.get("name", self.name) != self.name:
-            of_another = {"engine": "eager", "micro_batch": 0, "precision": "float32"}
-            theirs = {**of_another, "device": "cpu", "graphs": "auto", **theirs}
+            of_another = {"engine": "eager", "micro_batch": 0, "device": "cpu", "graphs": "auto"}
+            theirs = of_another | theirs
         if any(theirs.get(key, own) != own for key, own in self._computing):
-            theirs |= {"algorithms": {}, "emulate_bfloat16": False}
+            theirs = {"algorithms": {}, "precision": "float32"} | theirs
+        if theirs.get("precision", self.precision) != "bfloat16":
+            theirs = theirs | {"emulate_bfloat16": False}
         return BackendConfig.model_validate({**self.model_dump(), "workers": (), **theirs})
 
     @model_validator(mode="after")
@@ -207,11 +213,16 @@ class BackendConfig(Table):
                 f"'{self.implementation}', engine = '{self.engine}': expected 'cpu' with 'numba', "
                 "or 'torch' with 'eager' or 'compile'; or leave out precision"
             )
-        if not is_numba and (self.precision == "auto" or self.emulate_bfloat16):
-            told = "emulate_bfloat16 = true" if self.emulate_bfloat16 else "precision = 'auto'"
+        if not is_numba and self.precision == "auto":
             raise ValueError(
-                f"{told} is of backend 'cpu' with 'numba', not of '{self.name}' with "
-                f"'{self.implementation}': leave it out"
+                "precision = 'auto' is of backend 'cpu' with 'numba', not of "
+                f"'{self.name}' with '{self.implementation}': leave it out"
+            )
+        if self.emulate_bfloat16 and (not is_numba or self.precision != "bfloat16"):
+            raise ValueError(
+                f"emulate_bfloat16 = true with name = '{self.name}', implementation = "
+                f"'{self.implementation}', precision = '{self.precision}': expected 'cpu', 'numba' "
+                "and 'bfloat16'; or leave it out"
             )
         return self
 

@@ -106,7 +106,7 @@ def _instructions(isa: tuple[str, ...]) -> Finding:
 
 def _bfloat16(isa: tuple[str, ...]) -> Finding:
     if "avx512_bf16" not in isa:
-        text = "no avx512_bf16: backend.precision = 'bfloat16' is emulated, slower than float32"
+        text = "no avx512_bf16: backend.precision = 'bfloat16' would be slower than float32"
         return Finding("bfloat16", "ok", text)
     text = "avx512_bf16: two products for each of float32, with backend.precision = 'bfloat16'"
     if "amx_bf16" in isa:

@@ -64,6 +64,7 @@ CHANGEABLE: Final = (
     "placement.gpus",
     "backend.device",
     "backend.precision",
+    "backend.emulate_bfloat16",
     "balance.*",
     "data.name",
     "data.root",

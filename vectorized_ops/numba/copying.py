@@ -6,6 +6,7 @@ from typing import Any
 
 import numba
 
+from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.numba.compiling.compiler import parallel_kernel
 from vectorized_ops.numba.emit.lanes import LANES
@@ -14,7 +15,15 @@ from vectorized_ops.numba.kernels.convolution.depthwise_tiles import copied_tile
 
 
 def copy(values: AnyArray, out: AnyArray) -> None:
-    """Write flat values, whole vectors of them, to an array of as many or more."""
+    """Write flat values, whole vectors of them, to an array of as many or more.
+
+    Raises OperationError for a shorter one.
+    """
+    if len(out) < len(values):
+        raise OperationError(
+            f"{len(values)} values were to be copied to an array of {len(out)}: expected room for "
+            "all of them"
+        )
     _copy(values, out, numba.get_num_threads())
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from vectorized_ops.bfloat16 import STORED
 from vectorized_ops.errors import OperationError
-from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
+from vectorized_ops.layout import IMAGE_LANES, AnyArray, aligned_zeros, padded_images, pixels
 from vectorized_ops.numba.copying import copy
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.non_temporal import streamed
@@ -54,7 +54,7 @@ class Dense:
         for shapes in self._scratch_shapes.values():
             shapes += [(size,) for size in wide]
         self._scratch: dict[str, list[AnyArray]] = {}
-        self._nothing = aligned_zeros((0,))
+        self._nothing, self._kept = aligned_zeros((0,)), np.dtype(kept)
 
     @property
     def scratch_size(self) -> int:
@@ -124,7 +124,7 @@ class Dense:
         past_caches = self._inputs % LANES == 0 and streamed(weights_out, weights_out.nbytes)
         turned, edges, spare, wide_inputs, wide_outputs = self._pieces("weights")
         given, summed = self._flat(inputs, self._inputs), self._flat(gradient, self._outputs)
-        if given.dtype == summed.dtype == STORED and self._images % (2 * LANES) == 0:
+        if given.dtype == summed.dtype == STORED and self._images % (2 * IMAGE_LANES) == 0:
             source, above, turned, edges = (
                 each.view(np.uint32) for each in (given, summed, turned, edges)
             )
@@ -137,10 +137,12 @@ class Dense:
         )  # fmt: skip
 
     def _flat(self, vectors: AnyArray, columns: int) -> AnyArray:
-        if vectors.shape != (self._images, columns):
+        is_kept = vectors.dtype in (np.float32, self._kept)
+        if vectors.shape != (self._images, columns) or not is_kept:
             raise OperationError(
-                f"an array of shape {vectors.shape} was given to a dense layer from {self._inputs} "
-                f"inputs to {self._outputs} outputs: expected shape {(self._images, columns)}"
+                f"an array of shape {vectors.shape} and type {vectors.dtype} was given to a dense "
+                f"layer from {self._inputs} inputs to {self._outputs} outputs: expected shape "
+                f"{(self._images, columns)}, float32 or what is kept, {self._kept}"
             )
         return pixels(vectors)[0]
 

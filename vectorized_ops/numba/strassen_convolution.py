@@ -11,7 +11,7 @@ import numpy as np
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
 from vectorized_ops.numba.emit.lanes import LANES
-from vectorized_ops.numba.emit.operand_checks import Operands
+from vectorized_ops.numba.emit.operand_checks import FLOAT_ONLY, Operands
 from vectorized_ops.numba.emit.scratch import ScratchUser
 from vectorized_ops.numba.kernels.convolution.destination import ADD, MASK, RELU, destination
 from vectorized_ops.numba.kernels.convolution.direct import (
@@ -68,7 +68,7 @@ class StrassenConvolution(ScratchUser):
                 f"images that come to a multiple of {TILE_COLUMNS * LANES}, and more than one "
                 "pixel; use Convolution"
             )
-        self.shape, self._operands = shape, Operands(shape)
+        self.shape, self._operands = shape, Operands(shape, FLOAT_ONLY)
         self._images, self._threads = padded_images(shape.images), numba.get_num_threads()
         self._no_bias = aligned_zeros((max(shape.channels, shape.filters),))
         self._no_moments = Moments(self._threads, self._images, 0, 0)

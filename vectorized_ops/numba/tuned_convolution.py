@@ -11,14 +11,24 @@ import numpy as np
 import numpy.typing as npt
 
 from vectorized_ops.errors import OperationError
-from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, zeros_images_last
+from vectorized_ops.layout import (
+    IMAGE_LANES,
+    AnyArray,
+    aligned_zeros,
+    padded_images,
+    zeros_images_last,
+)
 from vectorized_ops.numba.channel_sums import depthwise_takes
 from vectorized_ops.numba.compiling.autotuning import Choice, chosen
 from vectorized_ops.numba.compiling.sources import digest_of_imports
 from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.numba.moments import Moments
 from vectorized_ops.numba.strassen_convolution import StrassenConvolution, strassen_takes
-from vectorized_ops.numba.winograd_convolution import WinogradConvolution, winograd_takes
+from vectorized_ops.numba.winograd_convolution import (
+    WinogradConvolution,
+    multiplies_pairs,
+    winograd_takes,
+)
 from vectorized_ops.shapes import ConvolutionShape
 
 ALGORITHMS = ("direct", "winograd2", "winograd4", "strassen")
@@ -148,7 +158,7 @@ def _choose(
     choices = {}
     for direction in DIRECTIONS:
         if (name := asked.get(direction)) is not None:
-            choices[direction] = _checked(shape, made, direction, name)
+            choices[direction] = _checked(shape, made, direction, name, rounded)
             continue
         candidates = {
             name: partial(arguments.run, direction, operation)
@@ -156,7 +166,7 @@ def _choose(
             if hasattr(operation, direction)
         }
         question = f"{direction} {shape!r}{rounded}"
-        product = 0.5 if rounded else 1.0
+        product = 0.5 if rounded and _has_pairs(shape, direction) else 1.0
         expected = {name: _cost(shape, name, direction, product) for name in candidates}
         choices[direction] = chosen(question, candidates, expected, digest_of_imports(__name__))
     for operation in made.values():  # what they measured with, for those of a whole network
@@ -164,14 +174,24 @@ def _choose(
     return choices
 
 
-def _checked(shape: ConvolutionShape, made: dict[str, Any], direction: str, name: str) -> Choice:
+def _checked(
+    shape: ConvolutionShape, made: dict[str, Any], direction: str, name: str, rounded: str
+) -> Choice:
     able = [each for each, operation in made.items() if hasattr(operation, direction)]
     if name not in able:
         raise OperationError(
-            f"algorithm '{name}' was asked for {direction} of a convolution {shape}: expected "
-            f"{' or '.join(repr(each) for each in able)}, which compute it, or 'auto'"
+            f"algorithm '{name}' was asked for {direction} of a convolution {shape}{rounded}: "
+            f"expected {' or '.join(repr(each) for each in able)}, which compute it, or 'auto'"
         )
     return Choice(name, {})
+
+
+def _has_pairs(shape: ConvolutionShape, direction: str) -> bool:
+    """Whether there are pairs of what a direction sums over: channels, filters or vectors."""
+    if direction == "backward_weights":
+        return padded_images(shape.images) % (2 * IMAGE_LANES) == 0
+    summed = shape.channels if direction == "forward" else shape.filters
+    return summed // shape.groups % 2 == 0
 
 
 def _cost(shape: ConvolutionShape, algorithm: str, direction: str, product: float = 1.0) -> float:
@@ -189,7 +209,7 @@ def _cost(shape: ConvolutionShape, algorithm: str, direction: str, product: floa
         sums = TRANSFORM * results * channels / 2
         return products * 7 / 8 + sums if algorithm == "strassen" else products * product
     outputs, taps = int(algorithm[-1]), shape.kernel[0]
-    if (outputs, taps) == (2, 3):
+    if multiplies_pairs(outputs, taps):
         pairs *= product
     points = math.prod(side + -(-side // outputs) * (taps - 1) for side in size)
     weights = (outputs + taps - 1) ** 2 * WEIGHT / shape.images

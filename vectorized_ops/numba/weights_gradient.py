@@ -9,9 +9,8 @@ from typing import Final, final
 import numpy as np
 
 from vectorized_ops.bfloat16 import STORED
-from vectorized_ops.layout import AnyArray, padded_images, pixels
+from vectorized_ops.layout import IMAGE_LANES, AnyArray, padded_images, pixels
 from vectorized_ops.numba.emit.bfloat16 import bfloat16_among
-from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.kernels.convolution.direct import tile_rows
 from vectorized_ops.numba.kernels.convolution.few_channels import (
     bordered_size,
@@ -81,7 +80,7 @@ class WeightsGradient:
         (source, distance), (above, above_distance) = pixels(images), pixels(gradient)
         number, size = self._images, (self._given.height, self._given.width)
         both = source.dtype == above.dtype == STORED
-        pairs = both and number % (2 * LANES) == 0
+        pairs = both and number % (2 * IMAGE_LANES) == 0
         if pairs:  # of neighbouring images: as a float32 each
             source, above = source.view(np.float32), above.view(np.float32)
             distance, above_distance, number = distance // 2, above_distance // 2, number // 2

@@ -15,7 +15,7 @@ import numpy as np
 
 from vectorized_ops.bfloat16 import STORED
 from vectorized_ops.errors import OperationError
-from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
+from vectorized_ops.layout import IMAGE_LANES, AnyArray, aligned_zeros, padded_images, pixels
 from vectorized_ops.numba.emit.bfloat16 import bfloat16_among
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.operand_checks import Operands
@@ -54,14 +54,19 @@ CACHED_BYTES = 2**19
 SUMS_BYTES = 64 << 20
 """What all threads' sums may take in backward-weights, where they can share them."""
 
-_ROUNDED_POINTS = 16
-"""Those of F(2x2, 3x3): the numbers of its transforms are 1 and 1/2."""
-
 MOST_AT_ONCE = 8
 """Items that a thread holds at a time."""
 
 MOST_GROUPS = 4
 """Groups come one after another; of many each would have too few channels to be worth it."""
+
+
+def multiplies_pairs(outputs: int, taps: int) -> bool:
+    """Whether F(m x m, r x r) of bfloat16 multiplies in it: rounded points of others lose too much.
+
+    The numbers of its transforms are 1 and 1/2.
+    """
+    return (outputs, taps) == (2, 3)
 
 
 def winograd_takes(shape: ConvolutionShape) -> bool:
@@ -195,7 +200,8 @@ class WinogradConvolution(ScratchUser):
         transformed, turned, turned_points = (
             piece.reshape(self._threads, -1) for piece in pieces[2:]
         )
-        pairs = self._multiplies_pairs(images, gradient) and self._piece == PIECE
+        whole = self._images % (2 * IMAGE_LANES) == 0
+        pairs = whole and self._multiplies_pairs(images, gradient)
         items = self._gradients
         (source, distance), nothing = pixels(images), self._zeros.view(images.dtype)
         stored = bfloat16_among(images=source, zeros=nothing)
@@ -255,9 +261,8 @@ class WinogradConvolution(ScratchUser):
         )  # fmt: skip
 
     def _multiplies_pairs(self, *arrays: AnyArray) -> bool:
-        """Whether products are those of bfloat16: of larger tiles rounded points lose too much."""
         rounded = all(array.dtype == STORED for array in arrays)
-        return rounded and self._points == _ROUNDED_POINTS
+        return rounded and multiplies_pairs(self._outputs, self._taps)
 
     def _at_once(self, filters: int, channels: int, out: tuple[int, ...]) -> int:
         """Items whose points are in work together, while the weights pass by once.

@@ -43,6 +43,7 @@ class Plan:
             (lowered.tensors[output.layer], output.weight) for output in network.outputs
         ]
         for tensor, _ in self.outputs:
+            assert tensor.values.buffer.dtype == np.float32  # as the loss reads them
             if len(tensor.shape) != 1 or tensor.gradient is None:
                 raise NetworkError(
                     f"network '{network.name}' ends in '{tensor.name}' of shape {tensor.shape}: "

@@ -6,7 +6,7 @@ from knltrain.errors import ConfigError
 
 
 def precision_here(asked: str, emulate: bool) -> str:
-    """ "float32" or "bfloat16": what `backend.precision` means on the processor compiled for.
+    """Return what `backend.precision` means on the processor compiled for: float32 or bfloat16.
 
     Raises ConfigError for "bfloat16" where it is slower than float32, unless it is to `emulate`.
     """

@@ -11,6 +11,7 @@ import statistics
 from typing import Any
 
 from affinity import allowed_cpus, physical_cores, read_topology
+from knltrain.backends.cpu.precision import precision_here
 from knltrain.bench.ops.cases import Case, cases
 from knltrain.bench.ops.report import bandwidths, comparisons
 from knltrain.cluster.variables import processor_settings
@@ -56,6 +57,8 @@ def run_ops_benchmark(
     for name in implementations:
         if name not in CONTESTANTS:
             raise ConfigError(unknown_name("implementation", name, CONTESTANTS))
+    if "numba-bfloat16" in implementations:
+        precision_here("bfloat16", emulate=False)
     if not implementations:
         raise ConfigError(
             f"no implementation was named: expected at least one of {', '.join(CONTESTANTS)}"

@@ -106,7 +106,11 @@ def test_devices_are_named_as_pytorch_names_them(load: Load, device: str) -> Non
         ),
         (
             ["backend.implementation=reference", "backend.emulate_bfloat16=true"],
-            "emulate_bfloat16 = true is of backend 'cpu' with 'numba'",
+            "emulate_bfloat16 = true with name = 'cpu', implementation = 'reference'",
+        ),
+        (
+            ["backend.precision=auto", "backend.emulate_bfloat16=true"],
+            "expected 'cpu', 'numba' and",
         ),
         (["backend.precision=half"], "'auto', 'float32', 'tf32' or 'bfloat16'"),
         (["backend.precision=tf32"], "'tf32' is of NVIDIA GPUs"),
@@ -132,6 +136,23 @@ def test_backends_that_are_not_possible_are_refused(
     refusal: Refusal, overrides: list[str], told: str
 ) -> None:
     assert told in refusal(*overrides)
+
+
+def test_workers_with_another_implementation_have_a_precision_of_their_own(load: Load) -> None:
+    workers = (
+        'backend.workers=[{ranks="0", implementation="reference"},'
+        ' {ranks="1", precision="float32"}]'
+    )
+    rounded = ("backend.precision=bfloat16", "backend.emulate_bfloat16=true")
+    config = load("workers=3", "train.batch=48", workers, *rounded)
+    assert [config.backend.of(some).precision for some in (*config.backend.workers, None)] == [
+        "float32", "float32", "bfloat16",
+    ]  # fmt: skip
+    assert not config.backend.keeps_bfloat16
+    assert load(*rounded).backend.keeps_bfloat16
+    emulated = 'backend.workers=[{ranks="0", precision="bfloat16", emulate_bfloat16=true}]'
+    (some,) = load(emulated).backend.workers
+    assert load(emulated).backend.of(some).emulate_bfloat16
 
 
 def test_some_workers_have_another_backend(load: Load) -> None:

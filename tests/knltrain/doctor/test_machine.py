@@ -24,8 +24,7 @@ def test_processor_cores_cpus_and_memories_are_told() -> None:
     assert {finding.subject: finding.text for finding in findings} == {
         "processor": "Phi (GenuineIntel)",
         "vector instructions": "avx2, avx512f",
-        "bfloat16": "no avx512_bf16: backend.precision = 'bfloat16' is emulated, slower than "
-        "float32",
+        "bfloat16": "no avx512_bf16: backend.precision = 'bfloat16' would be slower than float32",
         "cores": "4 physical cores with 8 hardware threads in 1 package",
         "allowed cpus": "0,4-5: 2 physical cores",
         "NUMA node 0": "90.0 GiB free of 96.0 GiB DRAM, cpus 0-7 (next to cpus)",

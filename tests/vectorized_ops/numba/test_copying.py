@@ -6,6 +6,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from vectorized_ops.bfloat16 import rounded, widened
+from vectorized_ops.errors import OperationError
 from vectorized_ops.numba.copying import copy
 from vectorized_ops.numba.emit.lanes import LANES
 
@@ -26,3 +27,8 @@ def test_whole_vectors_are_copied_to_an_array_of_either_type(
     copy(given, out)
     expected = np.concatenate([widened(given), before[7 * LANES :]])
     assert_array_equal(out, rounded(expected) if to == "bfloat16" else expected)
+
+
+def test_a_shorter_array_is_refused() -> None:
+    with pytest.raises(OperationError, match=r"32 values .* an array of 16"):
+        copy(np.zeros(32, np.float32), np.zeros(16, np.uint16))

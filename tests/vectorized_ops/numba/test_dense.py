@@ -110,3 +110,9 @@ def test_vectors_of_other_shapes_are_refused_not_read_past_their_end() -> None:
     for values, out in [((16, 5), (32, 7)), ((32, 5), (16, 7)), ((32, 4), (32, 7))]:
         with pytest.raises(OperationError, match=r"5 inputs to 7 outputs: expected shape \(32, "):
             operation.forward(activations(values), weights, None, activations(out))
+
+
+def test_vectors_of_another_type_than_is_kept_are_refused() -> None:
+    inputs, out = activations((16, 4), np.uint16), activations((16, 2))
+    with pytest.raises(OperationError, match=r"type uint16 .* float32 or what is kept, float32"):
+        Dense(16, 4, 2).forward(inputs, np.zeros((2, 4), np.float32), None, out)

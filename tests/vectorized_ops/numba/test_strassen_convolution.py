@@ -19,7 +19,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from vectorized_ops.errors import OperationError
 from vectorized_ops.implementations import operations
-from vectorized_ops.layout import aligned_zeros
+from vectorized_ops.layout import aligned_zeros, zeros_images_last
 from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.numba.emit.lanes import AVX512
 from vectorized_ops.numba.strassen_convolution import (
@@ -246,3 +246,12 @@ def test_arrays_of_other_shapes_are_refused() -> None:
             place().holding(operands.gradient), operands.weights,
             place().garbage(*operands.images.shape), mask=place().holding(other.images),
         )  # fmt: skip
+
+
+def test_activations_in_bfloat16_are_refused() -> None:
+    shape = ConvolutionShape(32, 2, 2, 64, 64, (1, 1))
+    images, out = (
+        zeros_images_last(extents, np.uint16) for extents in (shape.inputs, shape.outputs)
+    )
+    with pytest.raises(OperationError, match=r"type uint16 .* expected .* float32$"):
+        StrassenConvolution(shape).forward(images, np.zeros(shape.weights, np.float32), None, out)

@@ -165,3 +165,9 @@ def test_moments_are_gathered_where_the_chosen_algorithm_can(
         moments.write(mean, variance)
         np.testing.assert_allclose(mean, out.mean(axis=(0, 1, 2)), rtol=1e-6)
         np.testing.assert_allclose(variance, out.var(axis=(0, 1, 2)), rtol=1e-5)
+
+
+def test_algorithms_that_bfloat16_has_not_are_named() -> None:
+    shape = ConvolutionShape(32, 8, 8, 64, 64, (1, 1))
+    with pytest.raises(OperationError, match=r"'strassen' .* in bfloat16: expected 'direct'"):
+        TunedConvolution(shape, asked={"forward": "strassen"}, kept=np.uint16)

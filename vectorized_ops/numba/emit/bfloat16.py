@@ -19,9 +19,9 @@ from numba.core import cgutils
 
 from vectorized_ops.bfloat16 import STORED
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.numba.compiling.compiler import target_has_bfloat16
+from vectorized_ops.numba.compiling.compiler import target_has_avx512, target_has_bfloat16
 
-IS_NATIVE = target_has_bfloat16()
+IS_NATIVE = target_has_bfloat16() and target_has_avx512()
 """Whether the processor compiled for has the instructions."""
 
 BITS = ir.IntType(16)

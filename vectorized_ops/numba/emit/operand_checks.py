@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 
@@ -11,15 +11,19 @@ from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, padded_images
 from vectorized_ops.shapes import ConvolutionShape
 
+Types: TypeAlias = tuple[np.dtype[Any], ...]
+
 _FLOAT = np.dtype(np.float32)
-_ACTIVATIONS = _FLOAT, STORED
+_ACTIVATIONS: Types = (_FLOAT, STORED)
+FLOAT_ONLY: Types = (_FLOAT,)
 
 
 @final
 class Operands:
-    """What arrays of a convolution of some shape look like."""
+    """What arrays of a convolution of some shape look like; activations may be of bfloat16."""
 
-    def __init__(self, shape: ConvolutionShape) -> None:
+    def __init__(self, shape: ConvolutionShape, activations: Types = _ACTIVATIONS) -> None:
+        self._activations = activations
         images = padded_images(shape.images)
         self._shape, self._weights = shape, shape.weights
         self._inputs, self._outputs = (images, *shape.inputs[1:]), (images, *shape.outputs[1:])
@@ -45,10 +49,10 @@ class Operands:
         self, name: str, array: AnyArray, expected: tuple[int, ...], ordered: bool = False
     ) -> None:
         lies = not ordered or array.flags.c_contiguous
-        kinds = (_FLOAT,) if ordered else _ACTIVATIONS
+        kinds = (_FLOAT,) if ordered else self._activations
         if array.shape != expected or array.dtype not in kinds or not lies:
             raise OperationError(
                 f"{name} of shape {array.shape}, type {array.dtype} and strides {array.strides} "
                 f"were given to {self._shape}: expected shape {expected}, "
-                f"{'float32 in C order' if ordered else 'float32, or uint16 for bfloat16'}"
+                f"{' or '.join(map(str, kinds))}{' in C order' * ordered}"
             )

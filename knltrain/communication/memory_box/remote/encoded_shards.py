@@ -21,7 +21,11 @@ from knltrain.communication.memory_box.remote.shard_server import (
 )
 from knltrain.communication.mpi.completion import Completion
 from knltrain.communication.mpi.progress import mpi_errors
+from knltrain.errors import KnltrainError
 from knltrain.vectors import FloatArray, aligned_zeros
+
+LARGEST_MESSAGE = 2**31 - 1
+"""Bytes that a call of MPI counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,9 @@ class EncodedShards:
         self._far = [self._far_shard(owner, part) for owner, part in shards if owner not in near]
         for owner, part in shards:
             if owner == self._group.rank:
-                self._server = ShardServer(mpi, self._group, buffer, part, formats, timeout_seconds)
+                self._server = ShardServer(
+                    mpi, self._group, buffer, part, formats, timeout_seconds, check
+                )
 
     def read(self, out: FloatArray) -> None:
         """Copy all elements to ``out`` (n,), those of other nodes as they are encoded."""
@@ -119,7 +125,8 @@ class EncodedShards:
     def close(self) -> None:
         """Leave the others (collective), when no rank works on it any more."""
         self.abandon()
-        self._group.Free()
+        with mpi_errors(self._mpi):
+            self._group.Free()
 
     def abandon(self) -> None:
         """Stop this rank's server, after a failure (not collective)."""
@@ -128,8 +135,14 @@ class EncodedShards:
 
     def _far_shard(self, owner: int, part: slice) -> _FarShard:
         size = part.stop - part.start
-        added, read = self._formats.added, self._formats.read
-        return _FarShard(owner, part, row_for(added.bytes_for(size)), row_for(read.bytes_for(size)))
+        sizes = [each.bytes_for(size) for each in (self._formats.added, self._formats.read)]
+        if max(sizes) > LARGEST_MESSAGE:
+            raise KnltrainError(
+                f"a shard of {size} parameters makes a message of {max(sizes)} bytes: expected at "
+                f"most {LARGEST_MESSAGE}, as MPI counts; let more nodes keep shards "
+                "(exchange.servers), or choose exchange.wire_format = 'float32'"
+            )
+        return _FarShard(owner, part, *map(row_for, sizes))
 
     def _rest(self, part: slice) -> FloatArray:
         return self.residual[part] if self.residual.size else self.residual

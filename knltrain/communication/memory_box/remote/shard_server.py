@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import threading
+from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
@@ -30,7 +31,8 @@ class ShardServer:
     The thread receives messages of other ranks in the communicator ``group``, which is for them
     alone. It decodes what is to be added, and adds it in float32, each element atomically beside
     others that add; then it answers. It sends the content as ``formats.read`` has it. It sleeps for
-    up to half a millisecond while nothing comes. A sender may be late by ``timeout_seconds``.
+    up to half a millisecond while nothing comes. A sender may be late by ``timeout_seconds``; while
+    the thread waits for one it calls ``check`` now and then, which may raise.
     """
 
     def __init__(
@@ -41,7 +43,9 @@ class ShardServer:
         part: slice,
         formats: CenterFormats,
         timeout_seconds: float,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
+        self._check_run = check
         self._mpi, self._group, self._buffer = mpi, group, buffer
         self._begin, self._formats = part.start, formats
         size = part.stop - part.start
@@ -61,8 +65,13 @@ class ShardServer:
             raise self._failure
 
     def stop(self) -> None:
-        """End the thread."""
+        """End the thread; KnltrainError where it does not end."""
         self._end()
+        if self._thread.is_alive():
+            raise KnltrainError(
+                f"the shard server did not end within {_END_SECONDS:g} s: expected no message on "
+                "its way when all have left the center"
+            )
         atexit.unregister(self._end)
 
     def _end(self) -> None:
@@ -125,6 +134,7 @@ class ShardServer:
     def _check_going_on(self) -> None:
         if self._stopping.is_set():
             raise KnltrainError("the shard server was stopped while it waited")
+        self._check_run()
 
 
 def nothing() -> ByteArray:

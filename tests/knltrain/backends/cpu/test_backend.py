@@ -248,6 +248,7 @@ def test_description_tells_the_plan_and_what_was_chosen(monkeypatch: pytest.Monk
     layers = told.pop("layers")
     assert told == {
         "implementation": "numba",
+        "precision": "float32",
         "threads": 1,
         "batch": 32,
         "micro_batch": {"images": 16, "seconds": []},

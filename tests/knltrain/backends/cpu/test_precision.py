@@ -19,6 +19,7 @@ from knltrain.backends.cpu.precision import precision_here
 from knltrain.backends.torch.backend import TorchBackend
 from knltrain.errors import ConfigError
 from knltrain.network.network import Network
+from knltrain.network.parameters import ParameterVector
 from vectorized_ops.numba.emit import bfloat16
 
 ROUNDED = "bfloat16"
@@ -51,6 +52,10 @@ def test_a_step_is_near_that_in_float32(network: Network, images: int) -> None:
     (loss, gradient), (near, nearly) = (step_of(it, network, images) for it in (plain, rounded))
     assert_allclose(near, loss, rtol=5e-3)
     assert distance(nearly, gradient) < 0.2  # an argmax among equals counts most
+    views, nearby = (ParameterVector(network, it).views for it in (gradient, nearly))
+    for name, expected in views.items():  # some are zero but for rounding
+        far, size = np.linalg.norm(nearby[name] - expected), np.linalg.norm(expected)
+        assert far < 0.5 * size + 1e-3 * np.linalg.norm(gradient), name
     assert not np.array_equal(nearly, gradient)
     batch, packed = batch_of(network, images), parameters_of(network).packed
     (loss, right), (near, nearly_right) = (it.evaluate(batch, packed) for it in (plain, rounded))

@@ -13,8 +13,8 @@ from typing import Any, Final
 from numba import types
 
 from vectorized_ops.numba.compiling.tile_functions import TileFunction
-from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
-from vectorized_ops.numba.emit.pairs import in_order, unpacked
+from vectorized_ops.numba.emit.lanes import Lanes, Value, tile
+from vectorized_ops.numba.emit.pairs import in_order, sum_pairs
 from vectorized_ops.numba.kernels.arithmetic.batch_normalisation import moments
 from vectorized_ops.numba.kernels.arithmetic.sums import accumulate
 from vectorized_ops.numba.kernels.convolution.destination import (
@@ -223,28 +223,16 @@ def sum_pair_products(
     coming: Value,
     coming_step: Value,
 ) -> list[Value]:
-    """Emit `sum_products` of bfloat16, two channels a step: weights are pairs.
-
-    Two vectors of images wide, a tile keeps them in the order of `emit.pairs`.
-    """
+    """Emit `sum_products` of bfloat16, `steps` pairs of channels: see `emit.pairs.sum_pairs`."""
     height = len(sums) // width
 
-    def step(t: Value, sums: list[Value]) -> list[Value]:
-        first = lanes.at(inputs, lanes.product(lanes.product(t, 2), images))
-        rows = [lanes.load_bits(at, width * LANES) for at in (first, lanes.at(first, images))]
-        vectors = unpacked(lanes, rows[0], rows[1], width)
-        for row in (0, 1):
-            channel = lanes.sum(lanes.product(t, 2), row)
-            lanes.prefetch(lanes.at(coming, lanes.product(channel, coming_step)), level=2)
-        factors = lanes.at(weights, lanes.product(t, height))
-        results = []
-        for i in range(height):
-            weight = lanes.broadcast(lanes.at(factors, i))
-            for j in range(width):
-                results.append(lanes.add_pairs(weight, vectors[j], sums[i * width + j]))
-        return results
+    def weight(pair: Value, row: int) -> Value:
+        return lanes.at(weights, lanes.product(pair, height), row)
 
-    return lanes.loop(steps, sums, step)
+    def fetch(channel: Value) -> None:
+        lanes.prefetch(lanes.at(coming, lanes.product(channel, coming_step)), level=2)
+
+    return sum_pairs(lanes, steps, sums, width, inputs, images, weight, fetch)
 
 
 def store_results(

@@ -17,7 +17,7 @@ from numba import types
 
 from vectorized_ops.numba.emit.flow import repeat
 from vectorized_ops.numba.emit.lanes import AVX512, LANES, Lanes, Value, tile
-from vectorized_ops.numba.emit.pairs import in_order, unpacked
+from vectorized_ops.numba.emit.pairs import in_order, sum_pairs
 
 ROWS = 14 if AVX512 else 6
 """Rows of a tile: two vectors wide, its results and operands fill the registers."""
@@ -154,24 +154,14 @@ def _pair_sums(
     """Emit the sums of a tile of inputs in bfloat16; arguments are as in `_sums`."""
     weights = lanes.pointer(first, args[0], args[1])
     source = lanes.pointer(first + 4, args[4], args[5])
-    rows = [lanes.product(args[2], i) for i in range(ROWS)]
 
-    def body(pair: Value, values: list[Value]) -> list[Value]:
-        here = lanes.at(source, lanes.product(lanes.product(pair, 2), args[6]))
-        both = [lanes.load_bits(at, width * LANES) for at in (here, lanes.at(here, args[6]))]
-        vectors = unpacked(lanes, both[0], both[1], width)
-        at_step = lanes.at(weights, lanes.product(pair, args[3]))
-        results = []
-        for i in range(ROWS):
-            weight = lanes.broadcast(lanes.at(at_step, rows[i]))
-            for j in range(width):
-                results.append(lanes.add_pairs(weight, vectors[j], values[i * width + j]))
-        for step in (0, 1):
-            each_step(lanes.sum(lanes.product(pair, 2), step))
-        return results
+    def weight(pair: Value, row: int) -> Value:
+        return lanes.at(weights, lanes.product(pair, args[3]), lanes.product(args[2], row))
 
     nothing = [lanes.constant(0.0)] * (ROWS * width)
-    return in_order(lanes, lanes.loop(lanes.quotient(args[7], 2), nothing, body), width)
+    pairs = lanes.quotient(args[7], 2)
+    sums = sum_pairs(lanes, pairs, nothing, width, source, args[6], weight, each_step)
+    return in_order(lanes, sums, width)
 
 
 @tile
