@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
 import numpy as np
 import numpy.typing as npt
 
-from vectorized_ops.layout import AnyArray, FloatArray
-
-STORED: Final[np.dtype[Any]] = np.dtype(np.uint16)
-"""NumPy's type of an array of bfloat16."""
+from vectorized_ops.layout import STORED, AnyArray, FloatArray
 
 _EXPONENT = np.uint16(0x7F80)
 

@@ -79,7 +79,7 @@ class Operations:
         """NumPy's type of activations: uint16 for bfloat16, see `vectorized_ops.bfloat16`."""
         import numpy as np
 
-        from vectorized_ops.bfloat16 import STORED
+        from vectorized_ops.layout import STORED
 
         return STORED if self.precision == "bfloat16" else np.dtype(np.float32)
 

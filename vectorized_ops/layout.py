@@ -11,7 +11,7 @@ tensors.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ from vectorized_ops.errors import OperationError
 
 AnyArray = npt.NDArray[Any]
 FloatArray = npt.NDArray[np.float32]
+
+STORED: Final[np.dtype[Any]] = np.dtype(np.uint16)
+"""NumPy's type of an array of bfloat16: the upper halves of float32's bits."""
 
 IMAGE_LANES = 16
 """Images are padded to a multiple of this, the lanes of the widest vector register."""

@@ -346,9 +346,13 @@ def cpu_backend(
 ) -> Backend:
     """The kernels of `backend.implementation` on a static plan."""
     from knltrain.backends.cpu import CpuBackend
-    from knltrain.backends.cpu.precision import precision_here
 
     chosen = config.backend
+    precision: str = chosen.precision
+    if precision != "float32":
+        from knltrain.backends.cpu.precision import precision_here
+
+        precision = precision_here(precision, chosen.emulate_bfloat16)
     if chosen.implementation == "numba":
         from vectorized_ops.numba.compiling.journal import limit_tuning
 
@@ -368,7 +372,7 @@ def cpu_backend(
         chosen.micro_batch,
         loss_of(config, network),
         algorithms,
-        precision_here(chosen.precision, chosen.emulate_bfloat16),
+        precision,
     )
 
 

@@ -83,7 +83,7 @@ def _pack(
     from knltrain.config import load_config
     from knltrain.data.packed_records import QUALITY, StoredAs
     from knltrain.data.packing import pack as write
-    from knltrain.data.skipped import SKIPPED
+    from knltrain.data.source import SKIPPED
 
     run = load_config(config, overrides)
     SKIPPED.reasons.clear()

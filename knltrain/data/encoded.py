@@ -12,8 +12,7 @@ import numpy as np
 from knltrain.data.contents import HalfContents
 from knltrain.data.decoding import MAX_PIXELS, Encoded, decode, picture_size
 from knltrain.data.derived import Selection
-from knltrain.data.skipped import SKIPPED
-from knltrain.data.source import ImageSource, LabelArray, Pixels, Rows
+from knltrain.data.source import SKIPPED, ImageSource, LabelArray, Pixels, Rows
 from knltrain.errors import BrokenPicture, DataError
 
 MOST_IN_A_ROW = 100

@@ -14,7 +14,7 @@ from knltrain.data.packed_format import PAGE, aligned
 from knltrain.data.packing_journal import Journal
 from knltrain.data.packing_work import PackingWork
 from knltrain.data.packing_writer import Writer, split
-from knltrain.data.skipped import SKIPPED
+from knltrain.data.source import SKIPPED
 from knltrain.errors import DataError
 from knltrain.files.durable import reason_of, sync
 

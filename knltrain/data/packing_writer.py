@@ -26,7 +26,7 @@ from knltrain.data.packed_format import (
 from knltrain.data.packed_records import Record, Records
 from knltrain.data.packing_journal import Journal
 from knltrain.data.packing_work import PackingWork
-from knltrain.data.skipped import SKIPPED
+from knltrain.data.source import SKIPPED
 
 _AT_A_TIME: Final = 16
 """Pictures that a thread makes before it takes others."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast, final
+from typing import Any, Final, cast, final
 
 import numpy as np
 import numpy.typing as npt
@@ -180,3 +180,28 @@ class ArraySource(ImageSource):
     def contents(self) -> HalfContents:
         """As given."""
         return self._contents
+
+
+@final
+class Skipped:
+    """Broken pictures that were passed over: why, by their names; threads may add at once."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        return len(self.reasons)
+
+    def add(self, reasons: Mapping[str, str]) -> None:
+        """Add pictures; those that are known already count once."""
+        self.reasons.update(reasons)
+
+    def __str__(self) -> str:
+        many = "s were" if len(self) > 1 else " was"
+        first = next(iter(self.reasons.values()), "")
+        why = first.partition(": expected")[0]  # what to do about it is to skip it
+        return f"{len(self):,} broken picture{many} skipped, such as {why}"
+
+
+SKIPPED: Final = Skipped()
+"""Those of this process."""

@@ -16,7 +16,7 @@ from knltrain.config import RunConfig, with_data
 from knltrain.data.dataset import Halves, LabelledImages
 from knltrain.data.model_preprocessing import ModelPreprocessing
 from knltrain.data.relabelled import told, with_classes_of
-from knltrain.data.skipped import SKIPPED
+from knltrain.data.source import SKIPPED
 from knltrain.errors import ConfigError
 from knltrain.evaluation import Evaluation, Evaluator
 from knltrain.exchange.transports.loopback import Loopback

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final, final
 
 from knltrain.communication.control_message import checked
-from knltrain.data.skipped import SKIPPED
+from knltrain.data.source import SKIPPED
 
 Event = dict[str, Any]
 """One line. `event` says which kind it is, `at_seconds` when it was sent (monotonic clock)."""

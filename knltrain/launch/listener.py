@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, final
 
 from affinity import format_cpulist, placement_environment
-from knltrain.data.skipped import Skipped
+from knltrain.data.source import Skipped
 from knltrain.errors import RunFolderError
 from knltrain.files.durable import reason_of, write_whole
 from knltrain.launch.events import Event

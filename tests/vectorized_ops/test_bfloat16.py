@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from vectorized_ops.bfloat16 import STORED, are_finite, copy_values, rounded, widened
+from vectorized_ops.bfloat16 import are_finite, copy_values, rounded, widened
+from vectorized_ops.layout import STORED
 
 LARGEST = 0x7F7F
 

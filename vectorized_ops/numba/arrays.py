@@ -9,9 +9,9 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from vectorized_ops.bfloat16 import STORED
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import (
+    STORED,
     AnyArray,
     images_last_in,
     images_last_size,
@@ -20,7 +20,7 @@ from vectorized_ops.layout import (
     zeros_images_last,
 )
 from vectorized_ops.numba.compiling.compiler import SETTINGS, kernel, parallel_kernel
-from vectorized_ops.numba.emit.elements import element, store_element
+from vectorized_ops.numba.emit.bfloat16 import element, store_element
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.threads import part
 from vectorized_ops.numba.kernels.convolution.row_tiles import transpose_tile

@@ -6,8 +6,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from vectorized_ops.bfloat16 import STORED
-from vectorized_ops.layout import AnyArray, aligned_zeros, padded_images, pixels
+from vectorized_ops.layout import STORED, AnyArray, aligned_zeros, padded_images, pixels
 from vectorized_ops.numba.channel_sums import ChannelSums, channel_sums_take
 from vectorized_ops.numba.emit.bfloat16 import bfloat16_among
 from vectorized_ops.numba.emit.operand_checks import Operands

@@ -9,10 +9,15 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from vectorized_ops.bfloat16 import STORED
 from vectorized_ops.errors import OperationError
-from vectorized_ops.layout import IMAGE_LANES, AnyArray, aligned_zeros, padded_images, pixels
-from vectorized_ops.numba.copying import copy
+from vectorized_ops.layout import (
+    IMAGE_LANES,
+    STORED,
+    AnyArray,
+    aligned_zeros,
+    padded_images,
+    pixels,
+)
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.non_temporal import streamed
 from vectorized_ops.numba.kernels.dense import loops as kernels
@@ -88,7 +93,7 @@ class Dense:
             False, relu, self._forward, self._ahead, *pieces,
         )  # fmt: skip
         if target is not flat:
-            copy(target, flat)
+            _copy(target, flat)
 
     def backward_data(
         self,
@@ -104,14 +109,14 @@ class Dense:
         flat = self._flat(out, self._inputs)
         target = flat if flat.dtype == np.float32 else wide_inputs
         if add and target is not flat:
-            copy(flat, target)
+            _copy(flat, target)
         masking = target if mask is None else self._flat(mask, self._inputs)
         kernels.multiply(
             target, self._images, weights, above, self._nothing, masking, add, mask is not None,
             self._backward, self._ahead_back, *pieces,
         )  # fmt: skip
         if target is not flat:
-            copy(target, flat)
+            _copy(target, flat)
 
     def backward_weights(
         self,
@@ -161,5 +166,11 @@ def _widened(flat: AnyArray, memory: AnyArray) -> AnyArray:
     """Return flat values as float32: as they are, or copied to `memory`."""
     if flat.dtype == np.float32:
         return flat
-    copy(flat, memory)
+    _copy(flat, memory)
     return memory
+
+
+def _copy(values: AnyArray, out: AnyArray) -> None:
+    from vectorized_ops.numba.copying import copy  # where vectors are kept in bfloat16 alone
+
+    copy(values, out)

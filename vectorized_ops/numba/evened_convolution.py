@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 
-from vectorized_ops.bfloat16 import STORED
-from vectorized_ops.layout import AnyArray, images_last_in, images_last_size, padded_images, pixels
+from vectorized_ops.layout import (
+    STORED,
+    AnyArray,
+    images_last_in,
+    images_last_size,
+    padded_images,
+    pixels,
+)
 from vectorized_ops.numba.kernels.convolution.few_channels import copy_with_borders
 from vectorized_ops.shapes import ConvolutionShape
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from vectorized_ops.layout import IMAGE_LANES, AnyArray, pixels
 from vectorized_ops.numba.compiling.compiler import parallel_kernel
-from vectorized_ops.numba.emit.elements import store_element
+from vectorized_ops.numba.emit.bfloat16 import store_element
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.non_temporal import finish_stores, streamed
 from vectorized_ops.numba.emit.threads import part

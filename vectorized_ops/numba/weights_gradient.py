@@ -8,8 +8,7 @@ from typing import Final, final
 
 import numpy as np
 
-from vectorized_ops.bfloat16 import STORED
-from vectorized_ops.layout import IMAGE_LANES, AnyArray, padded_images, pixels
+from vectorized_ops.layout import IMAGE_LANES, STORED, AnyArray, padded_images, pixels
 from vectorized_ops.numba.emit.bfloat16 import bfloat16_among
 from vectorized_ops.numba.kernels.convolution.direct import tile_rows
 from vectorized_ops.numba.kernels.convolution.few_channels import (

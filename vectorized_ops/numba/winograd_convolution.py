@@ -13,9 +13,15 @@ from dataclasses import replace
 import numba
 import numpy as np
 
-from vectorized_ops.bfloat16 import STORED
 from vectorized_ops.errors import OperationError
-from vectorized_ops.layout import IMAGE_LANES, AnyArray, aligned_zeros, padded_images, pixels
+from vectorized_ops.layout import (
+    IMAGE_LANES,
+    STORED,
+    AnyArray,
+    aligned_zeros,
+    padded_images,
+    pixels,
+)
 from vectorized_ops.numba.emit.bfloat16 import bfloat16_among
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.operand_checks import Operands

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from vectorized_ops.bfloat16 import STORED
-from vectorized_ops.layout import AnyArray
+from vectorized_ops.layout import STORED, AnyArray
 from vectorized_ops.reference.arrays import (
     activations,
     activations_in,

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from vectorized_ops.bfloat16 import copy_values
 from vectorized_ops.implementations import Operations
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.shapes.operation import Calls
@@ -17,6 +16,8 @@ __all__ = ["channel_values", "operand", "places", "weighted_calls"]
 
 def operand(operations: Operations, shape: tuple[int, ...]) -> AnyArray:
     """An array in the layout of an implementation, of values that overflow nothing."""
+    from vectorized_ops.bfloat16 import copy_values
+
     array: AnyArray = operations.activations(shape, operations.kept)
     copy_values(np.full_like(array, 0.5, np.float32), array)
     return array

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vectorized_ops.bfloat16 import STORED
+from vectorized_ops.layout import STORED
 
 _TYPES = (Tensor, torch.nn.Parameter)
 

@@ -17,7 +17,6 @@ from knltrain.data.dataset import Batch
 from knltrain.network.network import ALIGNMENT_FLOATS, Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.vectors import FloatArray
-from vectorized_ops.bfloat16 import are_finite
 from vectorized_ops.implementations import Operations
 
 BEFORE, LOAD, LOSS, SUM, READY = -1, 0, 1, 2, 3
@@ -111,6 +110,8 @@ class Passes:
 
     def first_non_finite(self, batch: Batch, parameters: Views) -> str | None:
         """Name of the first stage whose output is not finite for any image of the batch."""
+        from vectorized_ops.bfloat16 import are_finite
+
         stages = self.plan.stages
         found = len(stages)
         for first, part in self._slices(batch):

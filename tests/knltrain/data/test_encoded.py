@@ -7,7 +7,7 @@ import pytest
 
 from knltrain.data.contents import HalfContents
 from knltrain.data.encoded import DecodingRules, EncodedPictures, EncodedSource
-from knltrain.data.skipped import SKIPPED
+from knltrain.data.source import SKIPPED
 from knltrain.errors import BrokenPicture, DataError
 
 from .pictures import jpeg, texture

@@ -23,7 +23,7 @@ from knltrain.data.readers.files import DataFiles
 from knltrain.data.readers.folder import open_folder
 from knltrain.data.readers.halves import open_halves
 from knltrain.data.readers.packed import load_packed
-from knltrain.data.skipped import SKIPPED
+from knltrain.data.source import SKIPPED
 from knltrain.errors import BrokenPicture, DataError
 
 from .packed import encoded_halves, packed, raw_halves, work_of

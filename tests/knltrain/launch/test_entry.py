@@ -16,7 +16,7 @@ import pytest
 from affinity import MemoryPlan, Placement, allowed_cpus
 from affinity.process.own import encode_placement
 from knltrain.cluster.worker import WorkerIdentity
-from knltrain.data.skipped import SKIPPED
+from knltrain.data.source import SKIPPED
 from knltrain.errors import DataError
 from knltrain.launch import entry, events
 from knltrain.launch.events import EventReader, EventWriter

@@ -14,8 +14,9 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vectorized_ops.bfloat16 import STORED, rounded, widened
+from vectorized_ops.bfloat16 import rounded, widened
 from vectorized_ops.implementations import Operations, operations
+from vectorized_ops.layout import STORED
 
 GARBAGE = 1e6
 """What lies in images that only fill up a vector, as after another batch."""

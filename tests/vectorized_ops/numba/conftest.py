@@ -14,7 +14,8 @@ import pytest
 from contracts.bfloat16 import nearest
 from numpy.testing import assert_allclose
 
-from vectorized_ops.bfloat16 import STORED, copy_values, widened
+from vectorized_ops.bfloat16 import copy_values, widened
+from vectorized_ops.layout import STORED
 from vectorized_ops.numba.arrays import activations
 from vectorized_ops.numba.compiling.compiler import SETTINGS
 from vectorized_ops.numba.emit import non_temporal

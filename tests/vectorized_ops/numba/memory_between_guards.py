@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from vectorized_ops.bfloat16 import STORED
+from vectorized_ops.layout import STORED
 from vectorized_ops.numba.arrays import activations_in, activations_size
 from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.numba.dense import Dense

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from vectorized_ops.bfloat16 import STORED, rounded, widened
-from vectorized_ops.layout import zeros_images_last
+from vectorized_ops.bfloat16 import rounded, widened
+from vectorized_ops.layout import STORED, zeros_images_last
 from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.numba.evened_convolution import evens
 from vectorized_ops.shapes import ConvolutionShape

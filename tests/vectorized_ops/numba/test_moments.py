@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vectorized_ops.bfloat16 import STORED, rounded, widened
+from vectorized_ops.bfloat16 import rounded, widened
 from vectorized_ops.errors import OperationError
-from vectorized_ops.layout import zeros_images_last
+from vectorized_ops.layout import STORED, zeros_images_last
 from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.numba.depthwise_convolution import DepthwiseConvolution
 from vectorized_ops.numba.moments import SUMMED_VALUES

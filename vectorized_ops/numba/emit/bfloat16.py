@@ -1,4 +1,5 @@
-"""bfloat16 in registers: loads, stores and products of pairs, by AVX512_BF16 or emulated.
+# ruff: noqa: ARG001 (what an intrinsic is given here are types: code is made from `args`)
+"""bfloat16 in kernels: rounding, products of pairs and single elements, by AVX512_BF16 or emulated.
 
 An array of bfloat16 has NumPy's uint16: the upper halves of float32 numbers. Vectors are float32
 from their load to their store; only products of pairs take bfloat16 operands.
@@ -12,14 +13,21 @@ in float32 gives the same bits, but for sums less than 2^-126 by 2^-150 at most 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
+from numba import types
 from numba.core import cgutils
+from numba.extending import intrinsic as numba_intrinsic
 
-from vectorized_ops.bfloat16 import STORED
-from vectorized_ops.layout import AnyArray
+from vectorized_ops.layout import STORED, AnyArray
 from vectorized_ops.numba.compiling.compiler import target_has_avx512, target_has_bfloat16
+
+if TYPE_CHECKING:
+    from vectorized_ops.numba.emit.lanes import Lanes
+
+intrinsic: Callable[[Callable[..., Any]], Any] = numba_intrinsic
 
 IS_NATIVE = target_has_bfloat16() and target_has_avx512()
 """Whether the processor compiled for has the instructions."""
@@ -151,3 +159,131 @@ def _flushed(builder: Any, values: Value) -> Value:
 
 def _same(kind: Any, number: int) -> Value:
     return ir.Constant(kind, [number] * kind.count if isinstance(kind, ir.VectorType) else number)
+
+
+def sum_pairs(
+    lanes: Lanes,
+    pairs: Value,
+    sums: list[Value],
+    width: int,
+    inputs: Value,
+    row: Value,
+    weight: Callable[[Value, int], Value],
+    ahead: Callable[[Value], None],
+) -> list[Value]:
+    """Emit the loop that adds weights x inputs to `sums`, rows of `width` vectors.
+
+    Two rows of inputs in bfloat16, which lie `row` elements apart, make a pair. `weight(t, i)` is
+    the address of the weights of pair t for row i, a pair in the bits of a float32; `ahead(r)`
+    fetches what is wanted after row r. Sums stay in the order of `unpacked`, see `in_order`.
+    """
+    height = len(sums) // width
+
+    def body(pair: Value, sums: list[Value]) -> list[Value]:
+        rows = [lanes.sum(lanes.product(pair, 2), number) for number in (0, 1)]
+        starts = [lanes.at(inputs, lanes.product(each, row)) for each in rows]
+        both = [lanes.load_bits(start, width * lanes.width) for start in starts]
+        vectors, results = unpacked(lanes, both[0], both[1], width), []
+        for each in rows:
+            ahead(each)
+        for i in range(height):
+            factor = lanes.broadcast(weight(pair, i))
+            for j in range(width):
+                results.append(lanes.add_pairs(factor, vectors[j], sums[i * width + j]))
+        return results
+
+    return lanes.loop(pairs, sums, body)
+
+
+def unpacked(lanes: Lanes, first: Value, second: Value, width: int) -> list[Value]:
+    """Return vectors of pairs of neighbouring rows, as float32.
+
+    One vector has the pairs in the order of the images. Of two vectors each takes half of the
+    images of each 128 bits, as one instruction unpacks them.
+    """
+    size, kind = width * lanes.width, lanes.constant(0.0).type
+    if width == 1:
+        orders = [[lane + half * size for lane in range(lanes.width) for half in (0, 1)]]
+    else:
+        orders = [
+            [
+                begin + lane + half * size
+                for begin in range(part, size, 8)
+                for lane in range(4)
+                for half in (0, 1)
+            ]
+            for part in (0, 4)
+        ]
+    return [lanes.builder.bitcast(lanes.shuffle(first, second, order), kind) for order in orders]
+
+
+def in_order(lanes: Lanes, results: list[Value], width: int) -> list[Value]:
+    """Return rows of so many vectors of `unpacked` in the order of the images."""
+    if width == 1:
+        return results
+    order = [
+        half * lanes.width + begin + lane
+        for begin in range(0, lanes.width, 4)
+        for half in (0, 1)
+        for lane in range(4)
+    ]
+    return [
+        lanes.shuffle(results[i], results[i + 1], part)
+        for i in range(0, len(results), 2)
+        for part in (order[: lanes.width], order[lanes.width :])
+    ]
+
+
+@intrinsic
+def element(typingctx: Any, array: Any, index: Any) -> Any:
+    """The element of a flat array as float32; that of uint32, a pair of bfloat16, as its bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        value = builder.load(builder.gep(data, [args[1]]))
+        if signature.args[0].dtype == types.uint16:
+            return widened(builder, value)
+        return builder.bitcast(value, _FLOAT)
+
+    return types.float32(array, types.int64), generate
+
+
+@intrinsic
+def store_element(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+    """Write a float32 to the element of a flat array, rounded if that is
+
+    To one of uint32 the bits are written.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data, value = context.make_array(signature.args[0])(context, builder, args[0]).data, args[2]
+        if signature.args[0].dtype == types.uint16:
+            value = narrowed(builder, value)
+        place = builder.gep(data, [args[1]])
+        builder.store(builder.bitcast(value, place.type.pointee), place)
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, types.float32), generate
+
+
+@intrinsic
+def as_pair(typingctx: Any, first: Any, second: Any) -> Any:
+    """A float32 whose bits are two float32 rounded to bfloat16, the first in the lower half."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return paired(builder, *args)
+
+    return types.float32(types.float32, types.float32), generate
+
+
+@intrinsic
+def sum_of_pair(typingctx: Any, pair: Any) -> Any:
+    """The sum of both bfloat16 in the bits of a float32, as float32."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        bits = builder.bitcast(args[0], _INT32)
+        high = builder.and_(bits, _INT32(0xFFFF0000))
+        halves = [builder.bitcast(each, _FLOAT) for each in (builder.shl(bits, _INT32(16)), high)]
+        return builder.fadd(*halves)
+
+    return types.float32(types.float32), generate

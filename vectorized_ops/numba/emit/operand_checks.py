@@ -6,9 +6,8 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from vectorized_ops.bfloat16 import STORED
 from vectorized_ops.errors import OperationError
-from vectorized_ops.layout import AnyArray, padded_images
+from vectorized_ops.layout import STORED, AnyArray, padded_images
 from vectorized_ops.shapes import ConvolutionShape
 
 Types: TypeAlias = tuple[np.dtype[Any], ...]

@@ -12,8 +12,7 @@ import numpy as np
 from numba import types
 
 from vectorized_ops.numba.compiling.compiler import kernel
-from vectorized_ops.numba.emit.bfloat16 import IS_NATIVE
-from vectorized_ops.numba.emit.elements import as_pair, store_element
+from vectorized_ops.numba.emit.bfloat16 import IS_NATIVE, as_pair, store_element
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, tile
 
 LOWER_HALVES = (0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF)

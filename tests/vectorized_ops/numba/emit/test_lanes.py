@@ -8,8 +8,8 @@ from contracts.bfloat16 import nearest, paired
 from numba import types
 from numpy.testing import assert_array_equal
 
-from vectorized_ops.bfloat16 import STORED, rounded, widened
-from vectorized_ops.layout import aligned_zeros
+from vectorized_ops.bfloat16 import rounded, widened
+from vectorized_ops.layout import STORED, aligned_zeros
 from vectorized_ops.numba.compiling.compiler import kernel, target_has_avx512
 from vectorized_ops.numba.emit.lanes import AVX512, LANES, Lanes, tile
 

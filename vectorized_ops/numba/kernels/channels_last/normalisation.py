@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vectorized_ops.numba.compiling.compiler import kernel
-from vectorized_ops.numba.emit.elements import element as number_in
+from vectorized_ops.numba.emit.bfloat16 import element as number_in
 from vectorized_ops.numba.emit.lanes import Lanes, Value
 from vectorized_ops.numba.emit.raw_arrays import array_at
 from vectorized_ops.numba.kernels.arithmetic import batch_normalisation as arithmetic

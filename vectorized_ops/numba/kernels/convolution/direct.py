@@ -17,7 +17,7 @@ import numpy as np
 
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.compiling.tile_functions import NO_TILE, TileFunction, call_tile
-from vectorized_ops.numba.emit.elements import as_pair
+from vectorized_ops.numba.emit.bfloat16 import as_pair
 from vectorized_ops.numba.emit.lanes import AVX512, LANES
 from vectorized_ops.numba.emit.non_temporal import finish_stores
 from vectorized_ops.numba.emit.threads import part

@@ -13,8 +13,8 @@ from typing import Any, Final
 from numba import types
 
 from vectorized_ops.numba.compiling.tile_functions import TileFunction
+from vectorized_ops.numba.emit.bfloat16 import in_order, sum_pairs
 from vectorized_ops.numba.emit.lanes import Lanes, Value, tile
-from vectorized_ops.numba.emit.pairs import in_order, sum_pairs
 from vectorized_ops.numba.kernels.arithmetic.batch_normalisation import moments
 from vectorized_ops.numba.kernels.arithmetic.sums import accumulate
 from vectorized_ops.numba.kernels.convolution.destination import (
@@ -223,7 +223,7 @@ def sum_pair_products(
     coming: Value,
     coming_step: Value,
 ) -> list[Value]:
-    """Emit `sum_products` of bfloat16, `steps` pairs of channels: see `emit.pairs.sum_pairs`."""
+    """Emit `sum_products` of bfloat16, `steps` pairs of channels: see `emit.bfloat16.sum_pairs`."""
     height = len(sums) // width
 
     def weight(pair: Value, row: int) -> Value:

@@ -14,7 +14,7 @@ from numba import types
 
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.compiling.tile_functions import TileFunction
-from vectorized_ops.numba.emit.elements import element
+from vectorized_ops.numba.emit.bfloat16 import element
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
 from vectorized_ops.numba.kernels.convolution.dot_tiles import sum_lanes
 

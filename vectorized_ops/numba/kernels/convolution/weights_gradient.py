@@ -19,7 +19,7 @@ import numpy as np
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.compiling.tile_functions import call_tile
-from vectorized_ops.numba.emit.elements import element, sum_of_pair
+from vectorized_ops.numba.emit.bfloat16 import element, sum_of_pair
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.threads import part
 from vectorized_ops.numba.kernels.convolution.direct import tile_rows, tiles_of

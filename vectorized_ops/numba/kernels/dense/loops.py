@@ -16,7 +16,7 @@ import numba
 import numpy as np
 
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
-from vectorized_ops.numba.emit.elements import as_pair, element, store_element
+from vectorized_ops.numba.emit.bfloat16 import as_pair, element, store_element
 from vectorized_ops.numba.emit.gradient_store import cut_tile
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.non_temporal import finish_stores

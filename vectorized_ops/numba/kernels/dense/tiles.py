@@ -15,9 +15,9 @@ from typing import Any
 
 from numba import types
 
+from vectorized_ops.numba.emit.bfloat16 import in_order, sum_pairs
 from vectorized_ops.numba.emit.flow import repeat
 from vectorized_ops.numba.emit.lanes import AVX512, LANES, Lanes, Value, tile
-from vectorized_ops.numba.emit.pairs import in_order, sum_pairs
 
 ROWS = 14 if AVX512 else 6
 """Rows of a tile: two vectors wide, its results and operands fill the registers."""

@@ -12,7 +12,7 @@ import numba
 import numpy as np
 
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
-from vectorized_ops.numba.emit.elements import element, store_element
+from vectorized_ops.numba.emit.bfloat16 import element, store_element
 from vectorized_ops.numba.emit.non_temporal import finish_stores
 from vectorized_ops.numba.emit.threads import part
 from vectorized_ops.numba.kernels.normalisation.lrn_tiles import (

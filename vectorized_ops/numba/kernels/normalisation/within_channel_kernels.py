@@ -13,7 +13,7 @@ import numba
 import numpy as np
 
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
-from vectorized_ops.numba.emit.elements import element, store_element
+from vectorized_ops.numba.emit.bfloat16 import element, store_element
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.raw_arrays import stack_vector
 from vectorized_ops.numba.emit.threads import part

@@ -12,16 +12,15 @@ from functools import cached_property
 import numba
 import numpy as np
 
-from vectorized_ops.bfloat16 import STORED
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import (
+    STORED,
     AnyArray,
     aligned_zeros,
     padded_images,
     pixels,
     zeros_images_last,
 )
-from vectorized_ops.numba.affine import Affine
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.kernels.convolution.dot_tiles import (
     COLUMN_ROWS,
@@ -32,9 +31,6 @@ from vectorized_ops.numba.kernels.convolution.dot_tiles import (
 from vectorized_ops.numba.kernels.convolution.row_tiles import row_sums
 from vectorized_ops.numba.kernels.convolution.winograd_pooled_transforms import OUTPUTS, TAPS
 from vectorized_ops.numba.kernels.pooled_convolution import winograd_kernels as kernels
-
-_COPY = Affine(1.0)
-"""Copies values to an array of another precision, adds and masks."""
 
 
 def winograd_fits(images_shape: tuple[int, ...], filters: int, kernel: int) -> bool:
@@ -116,10 +112,12 @@ class WinogradPooledConvolution:
     ) -> None:
         """Write the gradients of weights, bias and, unless it is None, of the images."""
         if images_out is not None and images_out.dtype == STORED:
+            from vectorized_ops.numba.affine import Affine
+
             # Overlapping tiles add to their sums, which are not rounded on the way.
             sums = self._sums_of_images
             self.backward(images, gradient, which, weights, weights_out, bias_out, sums)
-            _COPY.backward(sums, images_out, add, mask)
+            Affine(1.0).backward(sums, images_out, add, mask)
             return
         pooled, seen = pixels(gradient), pixels(images)
         target = seen if images_out is None else pixels(images_out)

@@ -7,7 +7,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import vectorized_ops.torch._team  # noqa: F401 (lends its threads)
-from vectorized_ops.bfloat16 import STORED, rounded, widened
+from vectorized_ops.bfloat16 import rounded, widened
+from vectorized_ops.layout import STORED
 from vectorized_ops.numba.kernels.channels_last import activation as kernels
 from vectorized_ops.numba.kernels.channels_last.rows import padded
 from vectorized_ops.reference.rectifier import Rectifier

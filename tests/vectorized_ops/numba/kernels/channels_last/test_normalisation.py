@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import vectorized_ops.torch._team  # noqa: F401 (lends its threads)
-from vectorized_ops.bfloat16 import STORED, rounded, widened
+from vectorized_ops.bfloat16 import rounded, widened
 from vectorized_ops.epilogue import IDENTITY, RELU
+from vectorized_ops.layout import STORED
 from vectorized_ops.numba.kernels.arithmetic import batch_normalisation as arithmetic
 from vectorized_ops.numba.kernels.channels_last import normalisation as kernels
 from vectorized_ops.numba.kernels.channels_last.rows import padded

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from vectorized_ops.bfloat16 import STORED
-from vectorized_ops.layout import aligned_zeros, pixels, zeros_images_last
+from vectorized_ops.layout import STORED, aligned_zeros, pixels, zeros_images_last
 from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.numba.kernels.convolution.few_channels import (
     MOST_CHANNELS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knltrain.data.skipped import Skipped
+from knltrain.data.source import Skipped
 
 
 def test_pictures_count_once_and_the_first_is_named() -> None:

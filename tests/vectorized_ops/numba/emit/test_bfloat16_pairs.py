@@ -11,8 +11,8 @@ from numpy.testing import assert_array_equal
 
 from vectorized_ops.bfloat16 import rounded
 from vectorized_ops.numba.compiling.compiler import kernel
+from vectorized_ops.numba.emit.bfloat16 import in_order, unpacked
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, tile
-from vectorized_ops.numba.emit.pairs import in_order, unpacked
 
 
 @tile

@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 
 from vectorized_ops.bfloat16 import rounded, widened
 from vectorized_ops.numba.compiling.compiler import kernel
-from vectorized_ops.numba.emit.elements import as_pair, element, store_element, sum_of_pair
+from vectorized_ops.numba.emit.bfloat16 import as_pair, element, store_element, sum_of_pair
 
 VALUES = np.array([0, -0.0, 1, 1 + 2**-8, -3e38, np.inf, np.nan, 257, 1e-3], np.float32)
 
