@@ -119,7 +119,8 @@ def check_normalisation_of_any_values(name: str, draw: Draw) -> None:
         count = images * shape[1] * shape[2]
         return [out, *(1 + total / count for total in sums), back]
 
-    check_agreement(name, seed, run, tolerances=[2e-5] * 4)
+    # The slope of a far value underflows in float32: nothing is asked below its normal numbers.
+    check_agreement(name, seed, run, tolerances=[2e-5] * 4, least=1e-30)
 
 
 def check_normalisation_backward(name: str, draw: Draw) -> None:
