@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vectorized_ops.bfloat16 import rounded, widened
+
 AnyArray = npt.NDArray[Any]
 
 SUM, MEAN, PRODUCT, MIN, MAX, AND, OR, XOR = range(8)
@@ -55,17 +57,9 @@ def combine(out: AnyArray, rows: Sequence[AnyArray], kind: str, operation: int) 
 
 def _widened(values: AnyArray, kind: str) -> AnyArray:
     if kind == "bfloat16":
-        bits: AnyArray = values.astype(np.uint32) << np.uint32(16)
-        return bits.view(np.float32)
+        return widened(values)
     return values.astype(np.float32) if kind == "float16" else values.copy()
 
 
 def _narrowed(values: AnyArray, kind: str) -> AnyArray:
-    if kind != "bfloat16":
-        return values.astype(STORED[kind])
-    bits = values.view(np.uint32)
-    odd = (bits >> np.uint32(16)) & np.uint32(1)
-    rounded = ((bits + np.uint32(0x7FFF) + odd) >> np.uint32(16)).astype(np.uint16)
-    quiet = ((bits >> np.uint32(16)) | np.uint32(0x40)).astype(np.uint16)
-    result: AnyArray = np.where(np.isnan(values), quiet, rounded)
-    return result
+    return rounded(values) if kind == "bfloat16" else values.astype(STORED[kind])
