@@ -40,6 +40,10 @@ _BFLOAT16_PROCESSORS = (
     "diamondrapids", "znver4", "znver5",
 )  # fmt: skip
 
+_AMX_PROCESSORS = (
+    "sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d", "diamondrapids",
+)  # fmt: skip
+
 
 def target_name() -> str:
     """Return the processor that kernels are compiled for, and what of it is used."""
@@ -83,6 +87,17 @@ def target_has_bfloat16() -> bool:
     if SETTINGS.CPU_NAME:
         return SETTINGS.CPU_NAME in _BFLOAT16_PROCESSORS
     return bool(llvmlite.binding.get_host_cpu_features().get("avx512bf16", False))
+
+
+def target_has_amx() -> bool:
+    """Tell whether kernels are compiled for a processor with AMX's tiles of bfloat16."""
+    features = SETTINGS.CPU_FEATURES or ""
+    if "amx-bf16" in features:
+        return "+amx-tile" in features and "+amx-bf16" in features
+    if SETTINGS.CPU_NAME:
+        return SETTINGS.CPU_NAME in _AMX_PROCESSORS
+    host = llvmlite.binding.get_host_cpu_features()
+    return bool(host.get("amx-tile", False) and host.get("amx-bf16", False))
 
 
 def cache_folder() -> Path:

@@ -115,26 +115,35 @@ def pair_products(builder: Any, left: Value, right: Value, addend: Value) -> Val
         )
         operands = [builder.bitcast(each, pairs) for each in (left, right)]
         return builder.call(dot, [addend, *operands])
-    whole = ir.VectorType(_INT32, count)
-    fma = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
-        builder.module, ir.FunctionType(addend.type, [addend.type] * 3), f"llvm.fma.v{count}f32"
-    )
-    bits = [builder.bitcast(each, whole) for each in (left, right)]
-    total = _flushed(builder, addend)
-    for shifted in (False, True):
-        elements = []
-        for each in bits:
-            if shifted:
-                each = builder.shl(each, _same(whole, 16))
-            else:
-                each = builder.and_(each, _same(whole, 0xFFFF0000))
-            elements.append(_flushed(builder, builder.bitcast(each, addend.type)))
-        total = _flushed(builder, builder.call(fma, [*elements, total]))
+    total = flushed(builder, addend)
+    for number in (1, 0):
+        factors = [elements_of(builder, each, number) for each in (left, right)]
+        total = flushed_fma(builder, *factors, total)
     return total
 
 
+def elements_of(builder: Any, pairs: Value, number: int) -> Value:
+    """Return the first (0) or second (1) elements of a vector of pairs, denormal ones as zeros."""
+    whole = ir.VectorType(_INT32, pairs.type.count)
+    bits = builder.bitcast(pairs, whole)
+    if number:
+        bits = builder.and_(bits, _same(whole, 0xFFFF0000))
+    else:
+        bits = builder.shl(bits, _same(whole, 16))
+    return flushed(builder, builder.bitcast(bits, pairs.type))
+
+
+def flushed_fma(builder: Any, left: Value, right: Value, addend: Value) -> Value:
+    """Return left * right + addend of vectors, rounded once, with zeros for denormal results."""
+    kind = addend.type
+    fma = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+        builder.module, ir.FunctionType(kind, [kind] * 3), f"llvm.fma.v{kind.count}f32"
+    )
+    return flushed(builder, builder.call(fma, [left, right, addend]))
+
+
 def _rounded(builder: Any, values: Value, whole: Any, narrow: Any) -> Value:
-    bits = builder.bitcast(_flushed(builder, values), whole)
+    bits = builder.bitcast(flushed(builder, values), whole)
     upper = builder.lshr(bits, _same(whole, 16))
     odd = builder.and_(upper, _same(whole, 1))
     nearest = builder.add(builder.add(bits, _same(whole, 0x7FFF)), odd)
@@ -145,7 +154,7 @@ def _rounded(builder: Any, values: Value, whole: Any, narrow: Any) -> Value:
     )
 
 
-def _flushed(builder: Any, values: Value) -> Value:
+def flushed(builder: Any, values: Value) -> Value:
     """Return float32 numbers with zeros of their sign for denormal ones."""
     real, whole = values.type, _INT32
     if isinstance(real, ir.VectorType):
