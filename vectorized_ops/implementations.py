@@ -71,8 +71,15 @@ class Operations:
     chosen = _Part("compiling.autotuning", "chosen")
     prepare = _Part("compiling.recording", "prepare")
 
-    def __init__(self, name: str, winograd: bool = True, precision: str = "float32") -> None:
+    def __init__(
+        self,
+        name: str,
+        winograd: bool = True,
+        precision: str = "float32",
+        emulates: bool = False,
+    ) -> None:
         self.name, self._winograd, self.precision = name, winograd, precision
+        self._emulates = emulates
 
     @cached_property
     def kept(self) -> Any:
@@ -91,15 +98,20 @@ class Operations:
             return self.part("convolution", "Convolution")
         options: dict[str, Any] = {} if self._winograd else {"algorithms": ("direct",)}
         if self.precision == "bfloat16":
-            options["kept"] = self.kept
+            options |= {"kept": self.kept, "emulates": self._emulates}
         return partial(tuned, **options) if options else tuned
 
     @cached_property
     def dense(self) -> Any:
         """Makes dense layers."""
         make = self.part("dense", "Dense")
-        rounds = self.name == "numba" and self.precision == "bfloat16"
-        return partial(make, kept=self.kept) if rounds else make
+        if self.name != "numba" or self.precision != "bfloat16":
+            return make
+        from vectorized_ops.numba.compiling.compiler import target_has_amx
+
+        if target_has_amx():
+            return self.part("amx_dense", "rounded_dense")
+        return partial(make, kept=self.kept)
 
     @cached_property
     def pooled_convolution(self) -> Any:
@@ -119,14 +131,17 @@ class Operations:
         return getattr(import_module(path), name, None)
 
 
-def operations(name: str, winograd: bool = True, precision: str = "float32") -> Operations:
+def operations(
+    name: str, winograd: bool = True, precision: str = "float32", emulates: bool = False
+) -> Operations:
     """Return the implementation `name`, one of IMPLEMENTATIONS.
 
     With the precision "bfloat16", which "numba" alone has, activations and their gradients are
     kept so, rounded to nearest even. Sums are float32, as are parameters and their gradients.
 
     "numba" measures which algorithm convolves each shape fastest. Without `winograd`, which
-    includes Strassen's, it sums directly, with smaller rounding errors.
+    includes Strassen's, it sums directly, with smaller rounding errors. Instructions for bfloat16
+    that are asked for and that the processor lacks are computed without them if it `emulates`.
     """
     if name not in IMPLEMENTATIONS:
         raise OperationError(
@@ -137,4 +152,4 @@ def operations(name: str, winograd: bool = True, precision: str = "float32") -> 
             f"precision {precision!r} of implementation {name!r}: expected 'float32', or "
             "'bfloat16' of 'numba'"
         )
-    return Operations(name, winograd, precision)
+    return Operations(name, winograd, precision, emulates)

@@ -373,6 +373,7 @@ def cpu_backend(
         loss_of(config, network),
         algorithms,
         precision,
+        chosen.emulate_bfloat16,
     )
 
 

@@ -12,7 +12,7 @@ from knltrain.config.tables import Count, CountOrAuto, CpuList, Folder, Name, Po
 MicroBatch: TypeAlias = Annotated[int, Field(ge=0)] | Literal["auto"]
 Device: TypeAlias = Annotated[str, Field(pattern=r"^(cpu|auto|cuda(:\d+)?|xpu(:\d+)?)$")]
 Precision: TypeAlias = Literal["auto", "float32", "tf32", "bfloat16"]
-Algorithm: TypeAlias = Literal["auto", "direct", "winograd2", "winograd4", "strassen"]
+Algorithm: TypeAlias = Literal["auto", "direct", "winograd2", "winograd4", "strassen", "amx"]
 Direction: TypeAlias = Literal["forward", "backward_data", "backward_weights"]
 Shares: TypeAlias = Annotated[
     tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, min_length=1)

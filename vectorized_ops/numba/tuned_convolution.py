@@ -13,6 +13,7 @@ import numpy.typing as npt
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import (
     IMAGE_LANES,
+    STORED,
     AnyArray,
     aligned_zeros,
     padded_images,
@@ -20,6 +21,7 @@ from vectorized_ops.layout import (
 )
 from vectorized_ops.numba.channel_sums import depthwise_takes
 from vectorized_ops.numba.compiling.autotuning import Choice, chosen
+from vectorized_ops.numba.compiling.compiler import target_has_amx
 from vectorized_ops.numba.compiling.sources import digest_of_imports
 from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.numba.moments import Moments
@@ -31,9 +33,9 @@ from vectorized_ops.numba.winograd_convolution import (
 )
 from vectorized_ops.shapes import ConvolutionShape
 
-ALGORITHMS = ("direct", "winograd2", "winograd4", "strassen")
-"""Direct summation and, where they take the shape, Winograd's F(2x2, r x r) and F(4x4, r x r), and
-Strassen's algorithm for 1x1."""
+ALGORITHMS = ("direct", "winograd2", "winograd4", "strassen", "amx")
+"""Direct summation and, where they take the shape, Winograd's F(2x2, r x r) and F(4x4, r x r),
+Strassen's algorithm for 1x1, and direct summation by AMX's tiles of bfloat16."""
 
 DIRECTIONS = ("forward", "backward_data", "backward_weights")
 
@@ -43,6 +45,12 @@ TRANSFORM, WEIGHT = 6.0, 30.0
 Measured on two cores of an AMD EPYC (Zen 4).
 """
 
+AMX_PRODUCT, AMX_PANEL = 1 / 8, 1.0
+"""The same of a product by AMX, whose peak is 16 times float32's, and of a value of its panels.
+
+Not measured on real hardware.
+"""
+
 
 class TunedConvolution:
     """See `vectorized_ops.reference.convolution.Convolution`; images run fastest in memory.
@@ -50,11 +58,13 @@ class TunedConvolution:
     The fastest of `algorithms` for each direction is measured when the operation is made, unless an
     earlier measurement on such a machine is known; `choices` has the results. With ("direct",)
     nothing is measured, and results do not depend on the machine's speed. `asked` names the
-    algorithm of a direction, whatever is faster. `kept` is the type of activations.
+    algorithm of a direction, whatever is faster. `kept` is the type of activations; AMX is used
+    where that is bfloat16 and the processor has it, or, if it was asked for and this `emulates`
+    what processors lack, in float32 to the same bits.
 
     A NaN or infinity affects the outputs that it contributes to. By Winograd's algorithms it
     affects all of their tile; by Strassen's two pixels and, in weights, also the filter, or
-    channel, half of all away.
+    channel, half of all away; by AMX an infinite weight also outputs where it lies outside.
     """
 
     def __init__(
@@ -63,6 +73,7 @@ class TunedConvolution:
         algorithms: tuple[str, ...] = ALGORITHMS,
         asked: Mapping[str, str] | None = None,
         kept: npt.DTypeLike = np.float32,
+        emulates: bool = False,
     ) -> None:
         unknown = set(algorithms) - set(ALGORITHMS)
         if unknown or "direct" not in algorithms:
@@ -77,6 +88,8 @@ class TunedConvolution:
                 made[name] = WinogradConvolution(shape, int(name[-1]))
             elif name == "strassen" and strassen_takes(shape) and kept == np.float32:
                 made[name] = StrassenConvolution(shape)
+            elif name == "amx" and kept == STORED:
+                made |= _amx(shape, asked or {}, emulates)
         self.choices = _choose(shape, made, asked or {}, np.dtype(kept))
         self._by_direction = {way: made[choice.name] for way, choice in self.choices.items()}
 
@@ -148,6 +161,26 @@ def _direct(shape: ConvolutionShape, kept: npt.DTypeLike) -> Any:
     return DepthwiseConvolution(shape)
 
 
+def _amx(shape: ConvolutionShape, asked: Mapping[str, str], emulates: bool) -> dict[str, Any]:
+    """The convolution by AMX, if the processor has it, or it is asked for and may be emulated."""
+    native = _amx_missing() is None
+    if not native and not (emulates and "amx" in asked.values()):
+        return {}
+    from vectorized_ops.numba.amx_convolution import AmxConvolution, amx_takes
+
+    return {"amx": AmxConvolution(shape, native)} if amx_takes(shape) else {}
+
+
+def _amx_missing() -> str | None:
+    """The reason why this process has no AMX; None if it has."""
+    if not target_has_amx():
+        return "this processor has no AMX (amx_tile, amx_bf16)"
+    from vectorized_ops.numba.amx_permission import amx_refusal
+
+    refusal = amx_refusal()
+    return None if refusal is None else f"Linux refuses AMX: {refusal}"
+
+
 def _choose(
     shape: ConvolutionShape, made: dict[str, Any], asked: Mapping[str, str], kept: np.dtype[Any]
 ) -> dict[str, Choice]:
@@ -163,7 +196,7 @@ def _choose(
         candidates = {
             name: partial(arguments.run, direction, operation)
             for name, operation in made.items()
-            if hasattr(operation, direction)
+            if hasattr(operation, direction) and not (name == "amx" and _amx_missing())
         }
         question = f"{direction} {shape!r}{rounded}"
         product = 0.5 if rounded and _has_pairs(shape, direction) else 1.0
@@ -179,11 +212,23 @@ def _checked(
 ) -> Choice:
     able = [each for each, operation in made.items() if hasattr(operation, direction)]
     if name not in able:
+        reason = f" ({_why_not_amx(shape, bool(rounded))})" if name == "amx" else ""
         raise OperationError(
             f"algorithm '{name}' was asked for {direction} of a convolution {shape}{rounded}: "
             f"expected {' or '.join(repr(each) for each in able)}, which compute it, or 'auto'"
+            f"{reason}"
         )
     return Choice(name, {})
+
+
+def _why_not_amx(shape: ConvolutionShape, rounded: bool) -> str:
+    if not rounded:
+        return "AMX multiplies bfloat16: choose that precision, as by backend.precision"
+    from vectorized_ops.numba.amx_convolution import amx_takes
+
+    if not amx_takes(shape):
+        return "AMX takes groups of at least 16 channels and filters, or a single one"
+    return f"{_amx_missing()}; backend.emulate_bfloat16 = true computes its results without it"
 
 
 def _has_pairs(shape: ConvolutionShape, direction: str) -> bool:
@@ -204,8 +249,12 @@ def _cost(shape: ConvolutionShape, algorithm: str, direction: str, product: floa
     channels = shape.channels + shape.filters
     size = shape.inputs[1:3] if direction == "backward_data" else shape.outputs[1:3]
     if not algorithm.startswith("winograd"):
-        results = shape.lines * shape.pixels
-        products = pairs * results * shape.kernel[0] * shape.kernel[1]
+        results, taps = shape.lines * shape.pixels, shape.kernel[0] * shape.kernel[1]
+        products = pairs * results * taps
+        if algorithm == "amx":
+            copied = {"forward": shape.channels * taps, "backward_data": shape.filters * taps}
+            panels = results * copied.get(direction, shape.filters)
+            return AMX_PRODUCT * products + AMX_PANEL * panels
         sums = TRANSFORM * results * channels / 2
         return products * 7 / 8 + sums if algorithm == "strassen" else products * product
     outputs, taps = int(algorithm[-1]), shape.kernel[0]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, final
+from typing import Final, Protocol, final
 
 import numpy as np
 
@@ -40,16 +41,33 @@ _NARROW: Final = 1.5
 """The time of a tile one vector wide, as a multiple of half of one that is two vectors wide."""
 
 
+class OuterProducts(Protocol):
+    """Tiles that sum products of pairs of images, of which there may be 8 more than vectors."""
+
+    def rows(self, channels: int) -> int:
+        """How many channels a tile has."""
+
+    def kernel(self, rows: int, images: int, columns: tuple[int, ...]) -> Callable[..., None]:
+        """The kernel, as `outer_product_kernel` gives one."""
+
+
 @final
 class WeightsGradient:
     """The gradients of weights and biases of convolutions of one shape.
 
     With `turned` (of 1x1 kernels, see `is_quicker_turned`) images take the place of the gradient:
     those are transposed into panels that are fewer. There is no gradient of biases then.
+    `products` are those of other tiles, where both operands are bfloat16.
     """
 
-    def __init__(self, shape: ConvolutionShape, threads: int, turned: bool = False) -> None:
-        self._turned = turned
+    def __init__(
+        self,
+        shape: ConvolutionShape,
+        threads: int,
+        turned: bool = False,
+        products: OuterProducts | None = None,
+    ) -> None:
+        self._turned, self._products = turned, products
         self._given = shape = _turned(shape) if turned else shape
         self._images, self._threads = padded_images(shape.images), threads
         self._panels = panels_of(shape.filters, shape.groups)
@@ -74,12 +92,13 @@ class WeightsGradient:
             images, gradient = gradient, images
         shape, division, panels = self._shape, self._division, self._panels
         channels = shape.channels // shape.groups
-        rows = tile_rows(channels)
         sums, bias_sums, turned, bordered = self._pieces(memory)
         (source, distance), (above, above_distance) = pixels(images), pixels(gradient)
         number, size = self._images, (self._given.height, self._given.width)
         both = source.dtype == above.dtype == STORED
-        pairs = both and number % (2 * IMAGE_LANES) == 0
+        others = self._products if both else None
+        rows = tile_rows(channels) if others is None else others.rows(channels)
+        pairs = both and (others is not None or number % (2 * IMAGE_LANES) == 0)
         if pairs:  # of neighbouring images: as a float32 each
             source, above = source.view(np.float32), above.view(np.float32)
             distance, above_distance, number = distance // 2, above_distance // 2, number // 2
@@ -91,8 +110,12 @@ class WeightsGradient:
                 self._threads,
             )  # fmt: skip
             source, distance, size = bordered, pixel, whole
-        stored = bfloat16_among(left=source)
-        outer_product_kernel(rows, number, panels.columns, pairs, stored)(
+        if others is None:
+            stored = bfloat16_among(left=source)
+            kernel = outer_product_kernel(rows, number, panels.columns, pairs, stored)
+        else:
+            kernel = others.kernel(rows, number, panels.columns)
+        kernel(
             source, distance, above, above_distance, sums, bias_sums, turned,
             panels.starts, panels.widths, shape.filters, channels, shape.groups,
             size, (shape.lines, shape.pixels), shape.kernel,
@@ -112,8 +135,11 @@ class WeightsGradient:
         division, wide = self._division, self._shape is not self._given
         panel = division.lines * division.pixels * self._images * PANEL
         bordered = math.prod(bordered_size(self._given)) * self._given.channels * self._images
+        channels, products = self._shape.weights[1], self._products
+        heights = {tile_rows(channels)} | (set() if products is None else {products.rows(channels)})
         return (
-            division.by_pixels * sums_size(self._shape, self._panels),
+            division.by_pixels
+            * max(sums_size(self._shape, self._panels, rows) for rows in heights),
             division.by_pixels * len(self._panels.starts) * PANEL,
             self._threads * panel,
             bordered * wide,

@@ -31,7 +31,8 @@ class CpuBackend(Backend):
     """Runs a static plan over `vectorized_ops`; a step of "numba" allocates no array.
 
     `implementation` is one of vectorized_ops.implementations.IMPLEMENTATIONS; without `winograd`
-    "numba" convolves by direct sums alone; `algorithms` are those of some layers. A batch larger
+    "numba" convolves by direct sums alone; `algorithms` are those of some layers, and those of
+    instructions that the processor lacks are computed without them if it `emulates`. A batch larger
     than `micro_batch` goes through the plan in micro-batches of so many images; their mean loss and
     gradient are those of the batch within rounding.
 
@@ -51,13 +52,14 @@ class CpuBackend(Backend):
         loss: Loss = PLAIN,
         algorithms: Algorithms = NO_CHOICE,
         precision: str = "float32",
+        emulates: bool = False,
     ) -> None:
         check_micro_batch(network, batch, micro_batch)
         self._network, self._batch, self._threads = network, batch, threads
         self._gaps, self._frozen = _gaps(network), _without_gradient(network)
         self._views, self._rehearsed = ViewCache(self._named), 0
         try:
-            self._operations = operations(implementation, winograd, precision)
+            self._operations = operations(implementation, winograd, precision, emulates)
             self._operations.use_threads(threads)
             self._passes, self._compared = make_passes(
                 network,

@@ -125,9 +125,7 @@ class Tiles:
         lanes = self._lanes
         if self._native:
             place = self._place(pointer, stride)
-            self._call(
-                ir.VoidType(), "tilestored64.internal", (*_shape(rows, LANES), *place, sums)
-            )
+            self._call(ir.VoidType(), "tilestored64.internal", (*_shape(rows, LANES), *place, sums))
             return
 
         def copy(row: Value) -> None:

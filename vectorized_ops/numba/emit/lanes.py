@@ -115,6 +115,12 @@ class Lanes:
         kind = ir.VectorType(bfloat16.BITS, number)
         return self._builder.load(self._builder.bitcast(pointer, kind.as_pointer()), align=2)
 
+    def load_rounded(self, pointer: Value) -> Value:
+        """Return as bits the `LANES` bfloat16 at `pointer`, or float32 rounded to it."""
+        if _is_bfloat16(pointer):
+            return self.load_bits(pointer, LANES)
+        return bfloat16.narrowed(self._builder, self.load(pointer))
+
     def store(self, value: Value, pointer: Value) -> None:
         """Write a vector to the `LANES` floats that begin at `pointer`, rounded if bfloat16."""
         self._store(value, pointer, 1)
@@ -228,6 +234,11 @@ class Lanes:
     def store_part(self, value: Value, pointer: Value) -> None:
         """Write a vector of any number of floats to `pointer`."""
         self._builder.store(value, self._builder.bitcast(pointer, value.type.as_pointer()), align=4)
+
+    def load_part(self, pointer: Value, number: int) -> Value:
+        """Return a vector of the `number` floats that begin at `pointer`."""
+        kind = ir.VectorType(_FLOAT, number)
+        return self._builder.load(self._builder.bitcast(pointer, kind.as_pointer()), align=4)
 
     def copies(self, scalar: Value) -> Value:
         """Return a vector of `LANES` copies of a float."""

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from llvmlite import ir
 from numba import types
 
 from vectorized_ops.numba.compiling.tile_functions import TileFunction
 from vectorized_ops.numba.emit.amx import TILE, Tiles
+from vectorized_ops.numba.emit.bfloat16 import BITS, unpacked
 from vectorized_ops.numba.emit.flow import repeat
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
 from vectorized_ops.numba.kernels.convolution.direct_tiles import gather_moments, store_results
+from vectorized_ops.numba.kernels.convolution.row_tiles import transposed
+
+ZEROS: Final = ir.Constant(ir.VectorType(BITS, LANES), [0] * LANES)
 
 _INT = types.int64
 
@@ -43,10 +48,9 @@ def pairs_tile(
 
             def vector(number: Value) -> None:
                 start = lanes.at(first, lanes.product(number, LANES))
-                other = lanes.constant(0.0)
-                if is_whole:
-                    other = lanes.load(lanes.at(start, args[5]))
-                both = lanes.as_pairs(lanes.load(start), other)
+                bits = lanes.load_rounded(start)
+                other = lanes.load_rounded(lanes.at(start, args[5])) if is_whole else ZEROS
+                (both,) = unpacked(lanes, bits, other, 1)
                 lanes.store(both, lanes.at(place, lanes.product(number, args[2])))
 
             repeat(lanes, vectors, vector)
@@ -226,8 +230,7 @@ def amx_outer_product_tile(
 
         places = [lanes.at(target, i * TILE * wide + j * LANES) for i, _, j in parts]
         start = [
-            tiles.sums(place, wide, rows)
-            for place, (_, rows, _) in zip(places, parts, strict=True)
+            tiles.sums(place, wide, rows) for place, (_, rows, _) in zip(places, parts, strict=True)
         ]
         for place, (_, rows, _), total in zip(
             places, parts, lanes.loop(args[15], start, line), strict=True
@@ -241,3 +244,32 @@ def amx_outer_product_tile(
 AMX_OUTER_PRODUCT: Final = TileFunction(
     amx_outer_product_tile, ("rows", "columns", "images", "native")
 )
+
+
+@tile
+def turn_half_tile(
+    typingctx: Any, out: Any, out_index: Any, out_row: Any, sums: Any, sums_index: Any,
+    inputs: Any, inputs_index: Any, inputs_row: Any,
+) -> Any:  # fmt: skip
+    """Transpose and add LANES rows of pairs as `turn_tile` does, but LANES/2 of each alone."""
+    signature = types.void(out, _INT, _INT, sums, _INT, inputs, _INT, _INT)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        source, target = lanes.pointer(5, *args[5:7]), lanes.pointer(0, *args[0:2])
+        total, half = lanes.pointer(3, *args[3:5]), LANES // 2
+        twice, rows = [*range(half)] * 2, []
+        for i in range(LANES):
+            part = lanes.load_part(lanes.at(source, lanes.product(args[7], i)), half)
+            rows.append(lanes.shuffle(part, part, twice))
+        both = lanes.load(total)
+        for number, row in enumerate(transposed(lanes, rows)[:half]):
+            lanes.store(row, lanes.at(target, lanes.product(args[2], number)))
+            both = lanes.add_pairs(row, lanes.pairs_of_ones(), both)
+        lanes.store(both, total)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+TURN_HALF: Final = TileFunction(turn_half_tile, ())

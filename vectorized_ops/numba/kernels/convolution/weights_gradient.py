@@ -18,11 +18,11 @@ import numpy as np
 
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
-from vectorized_ops.numba.compiling.tile_functions import call_tile
+from vectorized_ops.numba.compiling.tile_functions import NO_TILE, call_tile
 from vectorized_ops.numba.emit.bfloat16 import element, sum_of_pair
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.threads import part
-from vectorized_ops.numba.kernels.convolution.direct import tile_rows, tiles_of
+from vectorized_ops.numba.kernels.convolution.direct import Tiles, tile_rows, tiles_of
 from vectorized_ops.numba.kernels.convolution.weights_gradient_tiles import OUTER_PRODUCT, turn_tile
 from vectorized_ops.shapes import ConvolutionShape
 
@@ -106,9 +106,10 @@ def panels_of(filters: int, groups: int) -> Panels:
     return Panels(np.array(starts), np.array(widths), of_filter)
 
 
-def sums_size(shape: ConvolutionShape, panels: Panels) -> int:
-    """Return how many floats the sums of one thread take."""
-    channels, rows = shape.weights[1], tile_rows(shape.weights[1])
+def sums_size(shape: ConvolutionShape, panels: Panels, rows: int | None = None) -> int:
+    """Return how many floats the sums of one thread take, in tiles of so many rows."""
+    channels = shape.weights[1]
+    rows = tile_rows(channels) if rows is None else rows
     return (
         len(panels.starts)
         * -(-channels // rows)
@@ -121,12 +122,13 @@ def sums_size(shape: ConvolutionShape, panels: Panels) -> int:
 @kernel
 def turn_pixel(
     panel: Any, index: int, width: int, sums: Any, sums_index: int, gradient: Any, source: int,
-    filters: int, row: int, images: int, pairs: bool,
+    filters: int, row: int, images: int, pairs: bool, last: int = NO_TILE,
 ) -> None:  # fmt: skip
     """Write one pixel of a panel (images, width*LANES) from `filters` rows of the gradient.
 
     A row, of which the first `images` are used, lies `row` floats behind the one before. With
-    `pairs`, an image is a pair of bfloat16 of two of them.
+    `pairs`, an image is a pair of bfloat16 of two of them. Half a vector of images more than whole
+    ones is left to `last`, a function of a tile.
     """
     if filters < LANES:
         for i in range(LANES):
@@ -138,11 +140,18 @@ def turn_pixel(
             sums[sums_index + i] += total
         return
     wide = width * LANES
-    for n in range(0, images, LANES):
+    whole = images // LANES * LANES
+    for n in range(0, whole, LANES):
         for i in range(0, wide, LANES):
             turn_tile(
                 panel, index + n * wide + i, wide, sums, sums_index + i,
                 gradient, source + i * row + n, row, pairs,
+            )  # fmt: skip
+    if whole < images:
+        for i in range(0, wide, LANES):
+            call_tile(
+                last, panel, index + whole * wide + i, wide, sums, sums_index + i, gradient,
+                source + i * row + whole, row,
             )  # fmt: skip
 
 
@@ -161,6 +170,14 @@ def outer_product_kernel(
     """
     tiles = tiles_of(OUTER_PRODUCT, rows, columns, images, int(pairs), bfloat16=bfloat16)
     return partial(_weights_gradient, tiles, images, pairs)
+
+
+def weights_gradient_by(tiles: Tiles, images: int, last: int) -> Callable[..., None]:
+    """Return the kernel of other tiles than `OUTER_PRODUCT`'s, over pairs of images.
+
+    `last` is that of `turn_pixel`.
+    """
+    return partial(_weights_gradient, tiles, images, True, last_images=last)
 
 
 @parallel_kernel
@@ -189,6 +206,7 @@ def _weights_gradient(
     block: tuple[int, int],
     by_pixels: int,
     by_filters: int,
+    last_images: int = NO_TILE,
 ) -> None:
     """Fill `sums` and `bias_sums`, one row per share of the pixels; `channels` of a group."""
     rows, area = tiles.rows, taps[0] * taps[1]
@@ -214,7 +232,7 @@ def _weights_gradient(
                     turn_pixel(
                         panel, at * pixel_size, vectors, bias_sums[mine], column * PANEL,
                         gradient, pixel * gradient_distance + starts[column] * images,
-                        filters, images, images, pairs,
+                        filters, images, images, pairs, last_images,
                     )  # fmt: skip
                 group = column * groups // panels
                 for row_block in range(row_blocks):

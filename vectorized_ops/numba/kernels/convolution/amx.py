@@ -1,0 +1,310 @@
+"""Convolution by AMX's tiles: each pixel's inputs become a panel of pairs, then products of it.
+
+Forward and backward-data are correlations, see `direct`. A panel has the pairs of neighbouring
+channels of all taps, in the order of the packed weights: for each vector of images a matrix of
+`depth` rows. Taps outside the image are zeros in it, and so is what fills up whole tiles: an
+infinite weight gives NaN there. Backward-weights is that of `weights_gradient`, with other tiles.
+Memory is (H, W, C, N); all arrays are flat.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
+from vectorized_ops.numba.compiling.tile_functions import NO_TILE, call_tile
+from vectorized_ops.numba.emit.amx import TILE
+from vectorized_ops.numba.emit.bfloat16 import as_pair
+from vectorized_ops.numba.emit.lanes import LANES
+from vectorized_ops.numba.emit.non_temporal import finish_stores
+from vectorized_ops.numba.emit.threads import part
+from vectorized_ops.numba.kernels.convolution.amx_tiles import (
+    AMX_OUTER_PRODUCT,
+    FINISH,
+    PAIRS,
+    PRODUCTS,
+    TURN_HALF,
+)
+from vectorized_ops.numba.kernels.convolution.direct import tiles_of
+from vectorized_ops.numba.kernels.convolution.weights_gradient import weights_gradient_by
+from vectorized_ops.numba.moments import SUMMED_VALUES, SUMS, join_sums
+
+BLOCK = 2 * TILE
+"""Filters of a block: two tiles, beside two vectors of images."""
+
+
+def depth_of(channels: int, taps: int) -> int:
+    """Return the pairs of a panel, or of a filter's packed weights: whole tiles."""
+    return ((channels + 1) // 2 * taps + TILE - 1) // TILE * TILE
+
+
+@kernel
+def _pack_filter(
+    weights: Any, source: int, channels: int, channel_step: int, lines: int, columns: int,
+    backward: bool, depth: int, out: Any, target: int,
+) -> None:  # fmt: skip
+    """Write a filter's `depth` pairs, TILE in each of its tiles, which are TILE*TILE apart."""
+    half, taps = (channels + 1) // 2, lines * columns
+    for tap in range(taps):
+        r, s = tap // columns, tap % columns
+        begin = source + r * columns + (columns - 1 - s if backward else s)
+        for pair in range(half):
+            first = weights[begin + 2 * pair * channel_step]
+            second = np.float32(0.0)
+            if 2 * pair + 1 < channels:
+                second = weights[begin + (2 * pair + 1) * channel_step]
+            place = tap * half + pair
+            out[target + place // TILE * TILE * TILE + place % TILE] = as_pair(first, second)
+    for place in range(half * taps, depth):
+        out[target + place // TILE * TILE * TILE + place % TILE] = np.float32(0.0)
+
+
+@kernel
+def pack_block(
+    weights: Any, group: int, first: int, number: int, filters: int, channels: int, lines: int,
+    columns: int, backward: bool, depth: int, out: Any, target: int,
+) -> None:  # fmt: skip
+    """Write `number` filters of a group from `first` on as tiles, the last one's rest being zeros.
+
+    Weights are flat (K, C/groups, R, S), `filters` and `channels` those of `direct.pack_weights`.
+    """
+    taps = lines * columns
+    filter_step = taps if backward else channels * taps
+    channel_step = filters * taps if backward else taps
+    for f in range((number + TILE - 1) // TILE * TILE):
+        begin = target + f // TILE * TILE * depth + f % TILE * TILE
+        if f < number:
+            source = group * filters * channels * taps + (first + f) * filter_step
+            _pack_filter(
+                weights, source, channels, channel_step, lines, columns, backward, depth, out,
+                begin,
+            )  # fmt: skip
+        else:
+            for place in range(0, depth, TILE):
+                out[begin + place * TILE : begin + place * TILE + TILE] = 0.0
+
+
+@parallel_kernel
+def pack_blocks(
+    weights: Any, groups: int, filters: int, channels: int, lines: int, columns: int,
+    backward: bool, depth: int, out: Any,
+) -> None:  # fmt: skip
+    """Write all blocks of filters, BLOCK*depth floats apart; see `pack_block`."""
+    blocks = (filters + BLOCK - 1) // BLOCK
+    for item in numba.prange(groups * blocks):
+        first = item % blocks * BLOCK
+        pack_block(
+            weights, item // blocks, first, min(BLOCK, filters - first), filters, channels, lines,
+            columns, backward, depth, out, item * BLOCK * depth,
+        )  # fmt: skip
+
+
+@kernel
+def fill_panel(
+    pairs: int, panel: Any, begin: int, depth: int, inputs: Any, base: int, images: int,
+    channels: int, segments: Any, first: int, count: int,
+) -> None:  # fmt: skip
+    """Write the panel of a pixel, see `taps` for its segments; `pairs` is a function of a tile."""
+    half, done, step = (channels + 1) // 2, 0, depth * LANES
+    for number in range(first, first + count):
+        start = segments[3 * number + 1] // channels * half
+        _clear(panel, begin, step, images, done, start)
+        source = base + segments[3 * number]
+        for tap in range(segments[3 * number + 2] // channels):
+            call_tile(
+                pairs, panel, begin + (start + tap * half) * LANES, step, inputs,
+                source + tap * channels * images, images, channels,
+            )  # fmt: skip
+        done = start + segments[3 * number + 2] // channels * half
+    _clear(panel, begin, step, images, done, depth)
+
+
+@kernel
+def _clear(panel: Any, begin: int, step: int, images: int, first: int, last: int) -> None:
+    for vector in range(images // LANES):
+        place = begin + vector * step
+        panel[place + first * LANES : place + last * LANES] = 0.0
+
+
+class AmxTiles(NamedTuple):
+    """The functions of tiles: two or one of filters, beside two vectors of images or one."""
+
+    square: int
+    tall: int
+    wide: int
+    single: int
+    pairs: int
+    finish: int
+
+
+@functools.cache
+def panels_kernel(
+    filters: int, native: bool, bfloat16: tuple[str, ...] = ()
+) -> Callable[..., None]:
+    """Return the kernel for so many filters in a group; `bfloat16` names its arrays of that type.
+
+    Unless `native`, tiles are emulated.
+    """
+    heights = {2} if filters % BLOCK > TILE or filters % BLOCK == 0 else {1}
+    if filters > BLOCK:
+        heights.add(2)
+    products = [
+        PRODUCTS.address(rows, columns, int(native)) if rows in heights else NO_TILE
+        for rows in (2, 1)
+        for columns in (2, 1)
+    ]
+    of_pairs = PAIRS.address(bfloat16=tuple(name for name in bfloat16 if name == "inputs"))
+    finish = FINISH.address(bfloat16=tuple(name for name in bfloat16 if name != "inputs"))
+    return partial(_correlate_panels, AmxTiles(*products, of_pairs, finish))
+
+
+@kernel
+def _multiply(
+    tiles: Any, rows: int, out: Any, target: int, weights: Any, first: int, panels: Any, begin: int,
+    steps: int, vectors: int,
+) -> None:  # fmt: skip
+    """Write the products of `rows` tiles of filters and so many vectors of panels."""
+    pairs = vectors // 2
+    if pairs > 0:
+        call_tile(
+            tiles.square if rows == 2 else tiles.wide, out, target, weights, first, panels, begin,
+            steps, pairs,
+        )  # fmt: skip
+    if vectors % 2 == 1:
+        done = 2 * pairs * TILE * LANES
+        call_tile(
+            tiles.tall if rows == 2 else tiles.single, out, target + done * rows, weights, first,
+            panels, begin + done * steps, steps, 1,
+        )  # fmt: skip
+
+
+@parallel_kernel
+def _correlate_panels(
+    tiles: Any,
+    out: Any,
+    out_distance: int,
+    images: int,
+    filters: int,
+    groups: int,
+    inputs: Any,
+    channels: int,
+    weights: Any,
+    kernel_size: tuple[int, int],
+    backward: bool,
+    depth: int,
+    packed: Any,
+    packs: bool,
+    bias: Any,
+    segments: Any,
+    first: Any,
+    count: Any,
+    classes: Any,
+    bases: Any,
+    mask: Any,
+    mask_distance: int,
+    mode: int,
+    scratch: Any,
+    at_once: int,
+    by_pixels: int,
+    by_blocks: int,
+    with_moments: bool,
+    sums: Any,
+    pivots: Any,
+    totals: Any,
+    real: Any,
+    real_images: int,
+) -> None:
+    """Write results; with moments also those of them, each thread its own (see `moments`).
+
+    `packed` are blocks of weights, unless it `packs` each where it is used, once if all pixels are
+    computed `at_once`.
+    """
+    pixels, blocks = len(classes), (filters + BLOCK - 1) // BLOCK
+    panel, block_size = depth * images, BLOCK * depth
+    at_products = at_once * panel
+    at_weights = at_products + at_once * images * BLOCK
+    for thread in numba.prange(by_pixels * by_blocks):
+        mine, share = thread // by_blocks, thread % by_blocks
+        first_pixel = part(pixels, mine, by_pixels)
+        last_pixel = part(pixels, mine + 1, by_pixels)
+        first_item = part(groups * blocks, share, by_blocks)
+        last_item = part(groups * blocks, share + 1, by_blocks)
+        first_filter = first_item // blocks * filters + first_item % blocks * BLOCK
+        last_filter = last_item // blocks * filters + last_item % blocks * BLOCK
+        own, own_sums, own_pivots, summed = scratch[thread], sums[thread], pivots[thread], 0
+        if with_moments:
+            own_sums[:] = 0.0
+            totals[thread] = 0.0
+        for begin in range(first_pixel, last_pixel, at_once):
+            number, filled = min(at_once, last_pixel - begin), -1
+            for item in range(first_item, last_item):
+                group, k = item // blocks, item % blocks * BLOCK
+                if group != filled:
+                    filled = group
+                    for i in range(number):
+                        kind = classes[begin + i]
+                        base = bases[begin + i] + group * channels * images
+                        fill_panel(
+                            tiles.pairs, own, i * panel, depth, inputs, base, images, channels,
+                            segments, first[kind], count[kind],
+                        )  # fmt: skip
+                here = min(BLOCK, filters - k)
+                rows, vectors = (here + TILE - 1) // TILE, number * (images // LANES)
+                if packs:
+                    pack_block(
+                        weights, group, k, here, filters, channels, kernel_size[0], kernel_size[1],
+                        backward, depth, own, at_weights,
+                    )  # fmt: skip
+                    _multiply(
+                        tiles, rows, own, at_products, own, at_weights, own, 0, depth // TILE,
+                        vectors,
+                    )  # fmt: skip
+                else:
+                    _multiply(
+                        tiles, rows, own, at_products, packed, item * block_size, own, 0,
+                        depth // TILE, vectors,
+                    )  # fmt: skip
+                k += group * filters
+                for i in range(number):
+                    pixel = begin + i
+                    call_tile(
+                        tiles.finish, out, pixel * out_distance + k * images, images, own,
+                        at_products + i * images * rows * TILE, rows * TILE * LANES, bias, k, mask,
+                        pixel * mask_distance + k * images, mode, here, with_moments, own_sums,
+                        k * SUMS, own_pivots, k, pixel == first_pixel, real,
+                    )  # fmt: skip
+            summed += number
+            enough = begin == first_pixel or summed * images >= SUMMED_VALUES
+            if with_moments and (enough or begin + at_once >= last_pixel):
+                join_sums(
+                    own_sums, own_pivots, totals[thread], first_filter, last_filter, summed,
+                    real_images,
+                )  # fmt: skip
+                summed = 0
+        finish_stores()
+
+
+@dataclass(frozen=True, slots=True)
+class AmxOuterProducts:
+    """The tiles with which `WeightsGradient` sums pairs of images; unless `native` emulated."""
+
+    native: bool
+
+    def rows(self, channels: int) -> int:
+        """Return how many channels a tile of sums has, two of AMX's at most, for the least work."""
+        heights = {min(channels, BLOCK), min(channels, TILE)}
+        tiles = {rows: -(-channels // rows) * -(-rows // TILE) for rows in heights}
+        return min(sorted(heights, reverse=True), key=tiles.__getitem__)
+
+    def kernel(self, rows: int, images: int, columns: tuple[int, ...]) -> Callable[..., None]:
+        """Return the kernel of so many rows, over so many pairs of images."""
+        tiles = tiles_of(AMX_OUTER_PRODUCT, rows, columns, images, int(self.native))
+        last = TURN_HALF.address() if images % LANES else NO_TILE
+        return weights_gradient_by(tiles, images, last)
