@@ -8,6 +8,7 @@ from pathlib import Path
 
 from affinity import AllowedResources, NumaNode, Topology, format_cpulist, physical_cores
 from knltrain.doctor.finding import Finding
+from vectorized_ops.numba.amx_permission import amx_refusal
 
 SMALL_SHARED_MEMORY_BYTES = 256 * 2**20
 """Less free /dev/shm than this is worth a warning: containers often come with 64 MiB."""
@@ -110,7 +111,11 @@ def _bfloat16(isa: tuple[str, ...]) -> Finding:
         return Finding("bfloat16", "ok", text)
     text = "avx512_bf16: two products for each of float32, with backend.precision = 'bfloat16'"
     if "amx_bf16" in isa:
-        text += "; the tiles of amx_bf16 are not used"
+        refusal = amx_refusal()
+        if refusal is not None:
+            way_out = "ask for a kernel, and a hypervisor, that let programs use amx_tile"
+            return Finding("bfloat16", "warn", f"{text}; amx_bf16 is refused: {refusal}", way_out)
+        text += "; amx_bf16: up to 16 products, used where it is measured to be faster"
     return Finding("bfloat16", "ok", text)
 
 

@@ -47,12 +47,24 @@ def test_processor_without_wide_vectors_is_worth_a_warning(
     ("isa", "told"),
     [
         (("avx512f", "avx512_bf16"), "two products for each of float32"),
-        (("avx512_bf16", "amx_bf16"), "the tiles of amx_bf16 are not used"),
+        (("avx512_bf16", "amx_bf16"), "amx_bf16: up to 16 products, used where it is measured"),
     ],
 )
-def test_instructions_for_bfloat16_are_told(isa: tuple[str, ...], told: str) -> None:
+def test_instructions_for_bfloat16_are_told(
+    isa: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "amx_refusal", lambda: None)
     findings = {f.subject: f for f in machine.machine_findings(_topology(isa), (0,))}
     assert told in findings["bfloat16"].text
+
+
+def test_tiles_that_the_kernel_refuses_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "amx_refusal", lambda: "arch_prctl says no")
+    isa = "avx512_bf16", "amx_bf16"
+    findings = {f.subject: f for f in machine.machine_findings(_topology(isa), (0,))}
+    assert findings["bfloat16"].level == "warn"
+    assert "amx_bf16 is refused: arch_prctl says no" in findings["bfloat16"].text
+    assert "hypervisor" in findings["bfloat16"].way_out
 
 
 def test_roomy_shared_memory_is_ok_and_a_small_one_names_ways_out(

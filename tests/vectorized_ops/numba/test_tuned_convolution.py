@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import aligned_zeros, zeros_images_last
-from vectorized_ops.numba import tuned_convolution
+from vectorized_ops.numba import amx_permission, tuned_convolution
 from vectorized_ops.numba.compiling import autotuning
 from vectorized_ops.numba.compiling.autotuning import Choice
 from vectorized_ops.numba.convolution import Convolution
-from vectorized_ops.numba.tuned_convolution import DIRECTIONS, TunedConvolution
+from vectorized_ops.numba.tuned_convolution import DIRECTIONS, TunedConvolution, _cost
 from vectorized_ops.shapes import ConvolutionShape
 
 SHAPE = ConvolutionShape(16, 8, 8, 8, 8, (3, 3), padding=(1, 1))
@@ -165,6 +166,77 @@ def test_moments_are_gathered_where_the_chosen_algorithm_can(
         moments.write(mean, variance)
         np.testing.assert_allclose(mean, out.mean(axis=(0, 1, 2)), rtol=1e-6)
         np.testing.assert_allclose(variance, out.var(axis=(0, 1, 2)), rtol=1e-5)
+
+
+def test_amx_is_a_candidate_in_bfloat16_where_the_processor_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tuned_convolution, "_amx_missing", lambda: None)
+    asked = answering(monkeypatch, **dict.fromkeys(DIRECTIONS, "amx"))
+    shape = ConvolutionShape(32, 3, 3, 64, 64, (1, 1))
+    tuned = TunedConvolution(shape, kept=np.uint16)
+    assert [names for _, names in asked] == [["direct", "amx"]] * 3
+    assert tuned.gives_moments
+    few = ConvolutionShape(32, 3, 3, 8, 8, (1, 1), groups=2)
+    for others in ({"shape": shape}, {"shape": few, "kept": np.uint16}):
+        assert {it.name for it in TunedConvolution(**others, asked=DIRECT).choices.values()} == {
+            "direct"
+        }
+    assert len(asked) == 3
+
+
+DIRECT = dict.fromkeys(DIRECTIONS, "direct")
+
+
+def test_amx_is_emulated_in_the_directions_that_ask_for_it_and_in_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tuned_convolution, "_amx_missing", lambda: "no AMX")
+    asked = answering(monkeypatch, backward_data="direct", backward_weights="winograd2")
+    tuned = TunedConvolution(SHAPE, kept=np.uint16, asked={"forward": "amx"}, emulates=True)
+    assert [tuned.choices[way].name for way in DIRECTIONS] == ["amx", "direct", "winograd2"]
+    assert not any("amx" in names for _, names in asked)
+    direct = TunedConvolution(SHAPE, asked=DIRECT, kept=np.uint16, emulates=True)
+    assert {choice.name for choice in direct.choices.values()} == {"direct"}
+
+
+@pytest.mark.parametrize(
+    ("change", "kept", "said"),
+    [
+        ({}, np.float32, r"expected 'direct' or .*AMX multiplies bfloat16: .* backend.precision"),
+        ({}, np.uint16, r"Linux says no; backend.emulate_bfloat16 = true computes"),
+        ({"groups": 2}, np.uint16, r"groups of at least 16 channels"),
+    ],
+)
+def test_why_amx_is_not_there_is_told(
+    change: dict[str, int], kept: type, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuned_convolution, "_amx_missing", lambda: "Linux says no")
+    with pytest.raises(OperationError, match=f"'amx' was asked for forward of .*{said}"):
+        TunedConvolution(replace(SHAPE, **change), asked={**DIRECT, "forward": "amx"}, kept=kept)
+
+
+def test_amx_is_missing_in_other_processors_and_where_linux_refuses_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for has, refusal, said in (
+        (False, None, "this processor has no AMX (amx_tile, amx_bf16)"),
+        (True, "arch_prctl says no", "Linux refuses AMX: arch_prctl says no"),
+        (True, None, None),
+    ):
+        monkeypatch.setattr(tuned_convolution, "target_has_amx", lambda it=has: it)
+        monkeypatch.setattr(amx_permission, "amx_refusal", lambda it=refusal: it)
+        assert tuned_convolution._amx_missing() == said
+
+
+def test_many_products_of_a_value_are_expected_to_be_faster_by_amx() -> None:
+    few, many = (ConvolutionShape(32, 8, 8, 256, count, (3, 3)) for count in (1, 256))
+    turned = replace(few, channels=1, filters=256)
+    for way, fewer in (("forward", few), ("backward_data", turned), ("backward_weights", turned)):
+        slow, fast = (
+            _cost(shape, "amx", way) / _cost(shape, "direct", way, 0.5) for shape in (fewer, many)
+        )
+        assert fast < 0.5 < slow, way
 
 
 def test_algorithms_that_bfloat16_has_not_are_named() -> None:

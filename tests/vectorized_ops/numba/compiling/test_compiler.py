@@ -337,6 +337,37 @@ def test_pairs_of_bfloat16_are_multiplied_as_the_host_can_without_settings(
         assert compiler.target_has_bfloat16() is has
 
 
+@pytest.mark.parametrize(
+    ("name", "features", "expected"),
+    [
+        ("cooperlake", "", False),
+        ("znver4", "", False),
+        ("sapphirerapids", None, True),
+        ("graniterapids", "", True),
+        ("generic", "+amx-tile,+amx-bf16", True),
+        ("generic", "+amx-bf16", False),
+        ("sapphirerapids", "-amx-bf16", False),
+    ],
+)
+def test_tiles_are_multiplied_where_the_settings_allow_it(
+    name: str, features: str | None, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiler.SETTINGS, "CPU_NAME", name)
+    monkeypatch.setattr(compiler.SETTINGS, "CPU_FEATURES", features)
+    assert compiler.target_has_amx() is expected
+
+
+def test_tiles_are_multiplied_as_the_host_can_without_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compiler.SETTINGS, "CPU_NAME", None)
+    monkeypatch.setattr(compiler.SETTINGS, "CPU_FEATURES", None)
+    for has in (True, False):
+        features = {"amx-tile": True, "amx-bf16": has}
+        monkeypatch.setattr(llvmlite.binding, "get_host_cpu_features", lambda it=features: it)
+        assert compiler.target_has_amx() is has
+
+
 def test_lanes_are_those_of_the_host_without_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler.SETTINGS, "CPU_NAME", None)
     monkeypatch.setattr(compiler.SETTINGS, "CPU_FEATURES", None)

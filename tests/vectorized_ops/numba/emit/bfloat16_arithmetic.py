@@ -78,7 +78,7 @@ def to_round() -> np.ndarray:
 
 def rounded_by_rule(values: np.ndarray) -> np.ndarray:
     """To nearest even, denormal numbers to zeros; NaN get their quiet bit."""
-    bits = _flushed(values).view(np.uint32)
+    bits = flushed(values).view(np.uint32)
     below, half = bits & np.uint32(0xFFFF0000), bits & np.uint32(0xFFFF)
     odd = (bits >> 16) & 1 == 1
     up = (half > 0x8000) | ((half == 0x8000) & odd)
@@ -124,17 +124,17 @@ def added_by_rule(left: np.ndarray, right: np.ndarray, addends: np.ndarray) -> n
     are denormal ones: none is
     among `to_multiply`.
     """
-    total = _flushed(addends)
+    total = flushed(addends)
     for shift, mask in ((0, 0xFFFF0000), (16, 0xFFFFFFFF)):
         factors = [
-            _flushed(((each.view(np.uint32) & np.uint32(mask)) << shift).view(np.float32))
+            flushed(((each.view(np.uint32) & np.uint32(mask)) << shift).view(np.float32))
             for each in (left, right)
         ]
-        total = _fused(*factors, total)
+        total = fused(*factors, total)
     return total
 
 
-def _fused(left: np.ndarray, right: np.ndarray, addends: np.ndarray) -> np.ndarray:
+def fused(left: np.ndarray, right: np.ndarray, addends: np.ndarray) -> np.ndarray:
     """left*right + addends, rounded once, and to zero if denormal."""
     with np.errstate(all="ignore"):
         product, addend = left.astype(np.float64) * right, addends.astype(np.float64)  # exact
@@ -145,10 +145,10 @@ def _fused(left: np.ndarray, right: np.ndarray, addends: np.ndarray) -> np.ndarr
         even = np.isfinite(total) & (total.view(np.int64) & 1 == 0)
         other = np.nextafter(total, np.where(lost > 0, np.inf, -np.inf))
         total = np.where(even & (lost != 0), other, total)
-        return _flushed(total.astype(np.float32))
+        return flushed(total.astype(np.float32))
 
 
-def _flushed(values: np.ndarray) -> np.ndarray:
+def flushed(values: np.ndarray) -> np.ndarray:
     bits = values.view(np.uint32)
     return np.where(bits & EXPONENT, bits, bits & SIGN).astype(np.uint32).view(np.float32)
 

@@ -1,1 +1,1 @@
-"""Convolutions: direct, by Winograd's and by Strassen's algorithms."""
+"""Convolutions: direct, by Winograd's and by Strassen's algorithms, and by AMX's tiles."""

@@ -8,6 +8,7 @@ from numpy.testing import assert_array_equal
 from vectorized_ops.bfloat16 import rounded
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.kernels.convolution import weights_gradient as outer_product
+from vectorized_ops.numba.kernels.convolution.amx_tiles import TURN_HALF
 from vectorized_ops.numba.kernels.convolution.weights_gradient import (
     BLOCK_PIXELS,
     PANEL,
@@ -131,9 +132,23 @@ def test_sums_of_all_threads_are_gathered_from_the_tile_that_owns_each_weight(
     assert_array_equal(out, by_neighbour.transpose(order).reshape(-1))
 
 
+def test_the_last_half_of_a_vector_of_images_is_left_to_a_tile_of_its_own() -> None:
+    images, lanes = LANES + LANES // 2, 2 * LANES
+    elements = np.random.default_rng(0).integers(-3, 4, (2, lanes, images)).astype(np.float32)
+    panel, sums = np.full(images * lanes + 1, 77, np.float32), np.zeros(lanes, np.float32)
+    source = paired(*elements).reshape(-1)
+    turn_pixel(panel, 0, 2, sums, 0, source, 0, lanes, images, images, True, TURN_HALF.address())
+    expected = np.ascontiguousarray(source.reshape(lanes, images).T)
+    assert panel[:-1].tobytes() == expected.tobytes()
+    assert panel[-1] == 77
+    assert_array_equal(sums, elements.sum(axis=(0, 2)))
+
+
 def test_sums_are_tiles_of_all_panels_channels_and_taps() -> None:
     shape = ConvolutionShape(16, 9, 9, 5, PANEL + 3, (2, 2))
-    assert sums_size(shape, panels_of(shape.filters, 1)) == 2 * 5 * 4 * PANEL
+    panels = panels_of(shape.filters, 1)
+    assert sums_size(shape, panels) == 2 * 5 * 4 * PANEL
+    assert sums_size(shape, panels, 3) == 2 * 2 * 3 * 4 * PANEL
 
 
 def test_bias_gets_the_sum_of_all_threads() -> None:
