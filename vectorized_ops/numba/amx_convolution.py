@@ -91,7 +91,7 @@ class AmxConvolution(Convolution):
             self._threads, len(tables.classes), shape.groups * -(-filters // BLOCK)
         )
         stored = bfloat16_among(inputs=source, out=target[0], mask=masking[0])
-        panels_kernel(filters, self._native, stored)(
+        panels_kernel(filters, images, self._native, stored)(
             *target, images, filters, shape.groups, source, channels, weights.reshape(-1), kernel,
             backward, self._depth(channels), packed, not sizes[0], bias, tables.segments,
             tables.first, tables.count, tables.classes, tables.bases, *masking, mode,

@@ -45,10 +45,10 @@ TRANSFORM, WEIGHT = 6.0, 30.0
 Measured on two cores of an AMD EPYC (Zen 4).
 """
 
-AMX_PRODUCT, AMX_PANEL = 1 / 8, 1.0
-"""The same of a product by AMX, whose peak is 16 times float32's, and of a value of its panels.
+AMX_PRODUCT, AMX_PANEL = 1 / 8, 2.5
+"""The same of a product by AMX and of a value of its panels, which was measured there.
 
-Not measured on real hardware.
+The peak of the products is 16 times float32's; they were not measured on real hardware.
 """
 
 

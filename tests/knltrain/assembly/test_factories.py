@@ -49,7 +49,7 @@ def test_cpu_backend_is_made_as_configured(config, winograd, micro_batch):
         patch.setattr("knltrain.backends.cpu.CpuBackend", lambda *given: asked.append(given))
         build_backend(chosen, None, 8, 1)
     loss = SoftmaxCrossEntropy(0.25)
-    assert asked == [(None, 8, 1, "reference", winograd, micro_batch, loss, {}, "float32")]
+    assert asked == [(None, 8, 1, "reference", winograd, micro_batch, loss, {}, "float32", False)]
 
 
 def test_mnist_needs_its_folder(config, tmp_path):

@@ -117,8 +117,8 @@ def pair_products(builder: Any, left: Value, right: Value, addend: Value) -> Val
         return builder.call(dot, [addend, *operands])
     total = flushed(builder, addend)
     for number in (1, 0):
-        factors = [elements_of(builder, each, number) for each in (left, right)]
-        total = flushed_fma(builder, *factors, total)
+        first, second = (elements_of(builder, each, number) for each in (left, right))
+        total = flushed_fma(builder, first, second, total)
     return total
 
 

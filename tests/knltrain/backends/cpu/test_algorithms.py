@@ -39,6 +39,7 @@ def test_a_name_counts_before_a_pattern_and_a_longer_one_before_a_shorter_one() 
         "forward": "strassen",
         "backward_data": "strassen",
     }
+    assert asked_algorithms(LENET, {"*": "amx"})["conv1"] == dict.fromkeys(ALL, "amx")
     assert asked_algorithms(LENET, {"*": "direct"}) == dict.fromkeys(
         ("conv1", "conv2"), dict.fromkeys(ALL, "direct")
     )

@@ -13,14 +13,19 @@ from numpy.testing import assert_allclose
 from seam.graphs import ALEXNET, GRAPHS, LENET, RESIDUAL
 from seam.material import batch_of, parameters_of
 
+from knltrain.assembly import build_backend
 from knltrain.backends.backend import Backend
 from knltrain.backends.cpu import CpuBackend
 from knltrain.backends.cpu.precision import precision_here
 from knltrain.backends.torch.backend import TorchBackend
-from knltrain.errors import ConfigError
+from knltrain.config import load_config
+from knltrain.errors import ConfigError, NetworkError
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
+from vectorized_ops.numba import tuned_convolution
 from vectorized_ops.numba.emit import bfloat16
+
+ROOT = Path(__file__).parents[4]
 
 ROUNDED = "bfloat16"
 
@@ -127,6 +132,45 @@ def test_a_layer_that_overflows_is_named(precision: str) -> None:
     assert backend.first_non_finite(batch, parameters.packed) == second.removesuffix(".weights")
     parameters.views[first][0] = np.nan
     assert backend.first_non_finite(batch, parameters.packed) == first.removesuffix(".weights")
+
+
+EMULATED_TILES = ("backend.precision=bfloat16", "backend.emulate_bfloat16=true")
+TILES_FOR_ALL = 'backend.algorithms={"*"="amx"}'
+
+
+def configured(*overrides: str) -> Backend:
+    """The backend of a configuration, for LENET and 32 images by one thread."""
+    config = load_config(ROOT / "configs" / "lenet_digits.toml", list(overrides))
+    return build_backend(config, LENET, 32, 1)
+
+
+def test_a_training_by_emulated_tiles_learns_as_one_in_float32() -> None:
+    losses: list[list[float]] = []
+    for overrides in ((), (*EMULATED_TILES, TILES_FOR_ALL)):
+        backend, packed = configured("backend.tuning=off", *overrides), parameters_of(LENET).packed
+        losses.append([])
+        for _ in range(12):
+            gradient = np.full_like(packed, np.nan)
+            losses[-1].append(backend.loss_and_gradient(batch_of(LENET, 32), packed, gradient))
+            packed -= 0.05 * gradient
+        taken = {each.algorithm for each in backend.regions if each.name.startswith("conv")}
+        assert (taken == {"amx"}) is bool(overrides)
+        backend.close()
+    plain, tiled = losses
+    assert plain[-1] < 0.8 * plain[0]
+    assert_allclose(tiled, plain, rtol=0.03)
+    assert tiled != plain
+
+
+def test_tiles_are_refused_where_they_are_neither_there_nor_emulated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tuned_convolution, "target_has_amx", lambda: False)
+    monkeypatch.setattr(bfloat16, "IS_NATIVE", True)
+    with pytest.raises(NetworkError, match=r"layer 'conv1': algorithm 'amx'.*that precision"):
+        configured(TILES_FOR_ALL)
+    with pytest.raises(NetworkError, match=r"'conv1'.*no AMX.*emulate_bfloat16 = true"):
+        configured("backend.precision=bfloat16", TILES_FOR_ALL)
 
 
 @pytest.mark.parametrize(

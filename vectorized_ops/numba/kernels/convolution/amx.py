@@ -146,23 +146,24 @@ class AmxTiles(NamedTuple):
 
 @functools.cache
 def panels_kernel(
-    filters: int, native: bool, bfloat16: tuple[str, ...] = ()
+    filters: int, images: int, native: bool, bfloat16: tuple[str, ...] = ()
 ) -> Callable[..., None]:
-    """Return the kernel for so many filters in a group; `bfloat16` names its arrays of that type.
+    """Return the kernel for so many filters in a group, and images.
 
-    Unless `native`, tiles are emulated.
+    `bfloat16` names its arrays of that type. Unless `native`, tiles are emulated.
     """
-    heights = {2} if filters % BLOCK > TILE or filters % BLOCK == 0 else {1}
-    if filters > BLOCK:
-        heights.add(2)
-    products = [
-        PRODUCTS.address(rows, columns, int(native)) if rows in heights else NO_TILE
+    heights = {(min(BLOCK, filters - k) + TILE - 1) // TILE for k in range(0, filters, BLOCK)}
+    widths = {2} if images // LANES % 2 == 0 else {2, 1}
+    square, tall, wide, single = (
+        PRODUCTS.address(rows, columns, int(native))
+        if rows in heights and columns in widths
+        else NO_TILE
         for rows in (2, 1)
         for columns in (2, 1)
-    ]
+    )
     of_pairs = PAIRS.address(bfloat16=tuple(name for name in bfloat16 if name == "inputs"))
     finish = FINISH.address(bfloat16=tuple(name for name in bfloat16 if name != "inputs"))
-    return partial(_correlate_panels, AmxTiles(*products, of_pairs, finish))
+    return partial(_correlate_panels, AmxTiles(square, tall, wide, single, of_pairs, finish))
 
 
 @kernel
