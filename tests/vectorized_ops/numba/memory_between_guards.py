@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from vectorized_ops.layout import STORED
+from vectorized_ops.numba.amx_convolution import AmxConvolution
 from vectorized_ops.numba.arrays import activations_in, activations_size
 from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.numba.dense import Dense
@@ -48,6 +49,7 @@ SHAPES = {
 
 IN_BFLOAT16: list[tuple[str, Callable[[ConvolutionShape], Any], Any]] = [
     ("direct", partial(Convolution, kept=STORED), SHAPES),
+    ("emulated AMX", partial(AmxConvolution, native=False), SHAPES),
     ("Winograd", partial(WinogradConvolution, outputs=2), ("3x3",)),
     ("large Winograd", partial(WinogradConvolution, outputs=4), ("3x3",)),
 ]

@@ -45,6 +45,12 @@ class _TileType(ir.Type):  # type: ignore[misc]
 
 _TILE = _TileType()
 
+_SCHEDULED: Final = '"tune-cpu"="sapphirerapids"'
+"""LLVM schedules again behind register allocation for other processors.
+
+It then renames tiles, to some that the configuration does not have.
+"""
+
 
 class Tiles:
     """Emits products of tiles, `depth` pairs deep, at the builder's position.
@@ -57,6 +63,9 @@ class Tiles:
     def __init__(self, lanes: Lanes, native: bool, depth: int = TILE) -> None:
         self._lanes, self._builder = lanes, lanes.builder
         self._native, self._depth = native, depth
+        if native:
+            # llvmlite knows no attributes of this form.
+            set.add(self._builder.function.attributes, _SCHEDULED)
 
     def zero(self, rows: int = TILE) -> Value:
         """Return `rows` x LANES sums of zero."""
