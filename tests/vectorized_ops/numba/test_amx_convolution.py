@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
+import llvmlite.binding
 import numba
 import numpy as np
 import pytest
@@ -14,6 +21,7 @@ from contracts.convolution import check_in_bfloat16, normal_operands, whole_oper
 from contracts.memory import ROUNDED, Memory, implementation
 from numpy.testing import assert_allclose, assert_array_equal
 
+import vectorized_ops
 from vectorized_ops.bfloat16 import rounded, widened
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import aligned_zeros, zeros_images_last
@@ -21,6 +29,8 @@ from vectorized_ops.numba.amx_convolution import AmxConvolution, amx_takes
 from vectorized_ops.numba.amx_permission import amx_refusal
 from vectorized_ops.numba.compiling.compiler import target_has_amx
 from vectorized_ops.shapes import ConvolutionShape
+
+from . import executed_tiles
 
 emulated = partial(AmxConvolution, native=False)
 
@@ -205,3 +215,34 @@ def test_the_instructions_give_the_bits_of_their_emulation(shape: ConvolutionSha
     )
     for found, expected in zip(native, same, strict=True):
         assert_array_equal(found, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    platform.machine() != "x86_64" or shutil.which("cc") is None, reason="no C compiler for x86-64"
+)
+def test_machine_code_for_tiles_gives_the_bits_of_their_emulation(tmp_path: Path) -> None:
+    source, library = Path(__file__).with_name("tile_instructions.c"), tmp_path / "tiles.so"
+    command = "cc", "-O2", "-mfma", "-fPIC", "-shared", "-o", library, source, "-lm"
+    subprocess.run(command, check=True)
+    host = llvmlite.binding.get_host_cpu_features()
+    if not host.get("avx512f") or host.get("amx-tile"):
+        pytest.skip("expected a processor with AVX-512 and without AMX")
+    features = [f"+{name}" for name, has in host.items() if has]
+    settings = {
+        "NUMBA_CPU_NAME": llvmlite.binding.get_host_cpu_name(),
+        "NUMBA_CPU_FEATURES": ",".join([*features, "+amx-tile", "+amx-bf16"]),
+        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": str(Path(vectorized_ops.__file__).parents[1]),
+    }
+    written = tmp_path / "found.npz"
+    command = sys.executable, "-W", "error", executed_tiles.__file__, library, written
+    done = subprocess.run(
+        command, env={**os.environ, **settings}, check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    with np.load(written) as found:
+        for value, expected in zip(
+            found.values(), executed_tiles.results(native=False), strict=True
+        ):
+            assert value.tobytes() == expected.tobytes()

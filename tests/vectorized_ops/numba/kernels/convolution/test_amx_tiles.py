@@ -179,10 +179,19 @@ for function, constants in (
 """
 
 
-def test_compiled_for_sapphire_rapids_sums_stay_in_tiles(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("processor", "features"),
+    [
+        ("sapphirerapids", ""),
+        ("znver4", "+avx512f,+avx512bw,+avx512vl,+avx512dq,+avx512bf16,+amx-tile,+amx-bf16"),
+    ],
+)
+def test_sums_stay_in_tiles_that_are_configured(
+    processor: str, features: str, tmp_path: Path
+) -> None:
     settings = {
-        "NUMBA_CPU_NAME": "sapphirerapids",
-        "NUMBA_CPU_FEATURES": "",
+        "NUMBA_CPU_NAME": processor,
+        "NUMBA_CPU_FEATURES": features,
         "NUMBA_CACHE_DIR": str(tmp_path),  # what comes from a cache cannot be looked into
         "PYTHONPATH": str(Path(vectorized_ops.__file__).parents[1]),
     }
@@ -203,6 +212,10 @@ def check_tiles(assembly: str, sums: int) -> None:
     assert names.count("tilestored") == sums
     assert names.count("tdpbf16ps") % sums == 0
     assert names.count("tdpbf16ps") > 0
+    used = set(re.findall(r"%tmm\d", assembly))
+    rows = re.findall(r"^\tmovb\t\$\d+, -?\d*\(%rsp\)", assembly, re.MULTILINE)
+    assert len(rows) - 1 == len(used)  # the first byte says what kind of configuration it is
+    assert used == {f"%tmm{number}" for number in range(len(used))}
     targets = set(re.findall(r"tdpbf16ps\t%tmm\d, %tmm\d, (%tmm\d)", assembly))
     assert len(targets) == sums
     assert all(stored in targets for stored in re.findall(r"tilestored\t(%tmm\d)", assembly))
@@ -216,7 +229,8 @@ def check_tiles(assembly: str, sums: int) -> None:
 )
 def test_what_spills_is_noticed(spoilt: str) -> None:
     good = (
-        "\tldtilecfg\t(%rsp)\n\ttdpbf16ps\t%tmm2, %tmm1, %tmm0\n"
+        "\tmovb\t$1, (%rsp)\n\tmovb\t$16, 48(%rsp)\n\tmovb\t$16, 49(%rsp)\n"
+        "\tmovb\t$16, 50(%rsp)\n\tldtilecfg\t(%rsp)\n\ttdpbf16ps\t%tmm2, %tmm1, %tmm0\n"
         "\ttilestored\t%tmm0, (%rsi,%rax)\n\ttilerelease\n"
     )
     check_tiles(good, 1)
