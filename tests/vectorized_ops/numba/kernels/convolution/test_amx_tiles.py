@@ -225,9 +225,14 @@ def check_tiles(assembly: str, sums: int) -> None:
 
 @pytest.mark.parametrize(
     "spoilt",
-    ["\ttilestored\t%tmm0, 64(%rsp,%rax)", "\tldtilecfg\t(%rsp)", "\ttileloadd\t(%rsp), %tmm0"],
+    [
+        "\ttilestored\t%tmm0, 64(%rsp,%rax)",
+        "\tldtilecfg\t(%rsp)",
+        "\ttileloadd\t(%rsp), %tmm0",
+        "\ttilezero\t%tmm5",
+    ],
 )
-def test_what_spills_is_noticed(spoilt: str) -> None:
+def test_what_spills_or_is_not_configured_is_noticed(spoilt: str) -> None:
     good = (
         "\tmovb\t$1, (%rsp)\n\tmovb\t$16, 48(%rsp)\n\tmovb\t$16, 49(%rsp)\n"
         "\tmovb\t$16, 50(%rsp)\n\tldtilecfg\t(%rsp)\n\ttdpbf16ps\t%tmm2, %tmm1, %tmm0\n"
