@@ -18,6 +18,7 @@ from vectorized_ops.numba.kernels.convolution.amx import (
     pack_blocks,
     panels_kernel,
 )
+from vectorized_ops.numba.kernels.convolution.amx_packing_tiles import PACKING
 from vectorized_ops.numba.kernels.convolution.destination import destination
 from vectorized_ops.numba.kernels.convolution.direct import pixel_block, split_threads
 from vectorized_ops.numba.moments import Moments
@@ -78,9 +79,10 @@ class AmxConvolution(Convolution):
         shape, images, kernel = self.shape, self._images, self.shape.kernel
         sizes = self._sizes(filters, channels, backward)
         packed, scratch = np.split(self._memory(sum(sizes)), sizes[:1])
+        packing = PACKING.address(int(backward), int(kernel != (1, 1)))
         if sizes[0]:
             pack_blocks(
-                weights.reshape(-1), shape.groups, filters, channels, *kernel, backward,
+                packing, weights.reshape(-1), shape.groups, filters, channels, *kernel, backward,
                 self._depth(channels), packed,
             )  # fmt: skip
         source, distance = pixels(inputs)
@@ -92,9 +94,10 @@ class AmxConvolution(Convolution):
         )
         stored = bfloat16_among(inputs=source, out=target[0], mask=masking[0])
         panels_kernel(filters, images, self._native, stored)(
-            *target, images, filters, shape.groups, source, channels, weights.reshape(-1), kernel,
-            backward, self._depth(channels), packed, not sizes[0], bias, tables.segments,
-            tables.first, tables.count, tables.classes, tables.bases, *masking, mode,
+            *target, images, filters, shape.groups, source, channels, packing,
+            weights.reshape(-1), kernel, backward, self._depth(channels), packed, not sizes[0],
+            bias, tables.segments, tables.first, tables.count, tables.classes, tables.bases,
+            *masking, mode,
             scratch.reshape(self._threads, -1),
             self._at_once(channels, backward), by_pixels, by_blocks, moments is not None,
             gathered.sums, gathered.pivots, gathered.totals, gathered.real, gathered.images,

@@ -46,54 +46,60 @@ def depth_of(channels: int, taps: int) -> int:
 
 
 @kernel
-def _pack_filter(
-    weights: Any, source: int, channels: int, channel_step: int, lines: int, columns: int,
-    backward: bool, depth: int, out: Any, target: int,
+def _pack_rest(
+    weights: Any, source: int, channels: int, channel_step: int, half: int, done: int, out: Any,
+    target: int, place: int,
 ) -> None:  # fmt: skip
-    """Write a filter's `depth` pairs, TILE in each of its tiles, which are TILE*TILE apart."""
-    half, taps = (channels + 1) // 2, lines * columns
-    for tap in range(taps):
-        r, s = tap // columns, tap % columns
-        begin = source + r * columns + (columns - 1 - s if backward else s)
-        for pair in range(half):
-            first = weights[begin + 2 * pair * channel_step]
-            second = np.float32(0.0)
-            if 2 * pair + 1 < channels:
-                second = weights[begin + (2 * pair + 1) * channel_step]
-            place = tap * half + pair
-            out[target + place // TILE * TILE * TILE + place % TILE] = as_pair(first, second)
-    for place in range(half * taps, depth):
-        out[target + place // TILE * TILE * TILE + place % TILE] = np.float32(0.0)
+    """Write the pairs of a tap of a filter from `done` on; TILE of them lie in each tile."""
+    for pair in range(done, half):
+        first = weights[source + 2 * pair * channel_step]
+        second = np.float32(0.0)
+        if 2 * pair + 1 < channels:
+            second = weights[source + (2 * pair + 1) * channel_step]
+        at = place + pair
+        out[target + at // TILE * TILE * TILE + at % TILE] = as_pair(first, second)
 
 
 @kernel
 def pack_block(
-    weights: Any, group: int, first: int, number: int, filters: int, channels: int, lines: int,
-    columns: int, backward: bool, depth: int, out: Any, target: int,
+    packing: int, weights: Any, group: int, first: int, number: int, filters: int, channels: int,
+    lines: int, columns: int, backward: bool, depth: int, out: Any, target: int,
 ) -> None:  # fmt: skip
     """Write `number` filters of a group from `first` on as tiles, the last one's rest being zeros.
 
     Weights are flat (K, C/groups, R, S), `filters` and `channels` those of `direct.pack_weights`.
+    `packing` is a function of a tile, by which whole tiles are written.
     """
-    taps = lines * columns
+    taps, half = lines * columns, (channels + 1) // 2
     filter_step = taps if backward else channels * taps
     channel_step = filters * taps if backward else taps
-    for f in range((number + TILE - 1) // TILE * TILE):
-        begin = target + f // TILE * TILE * depth + f % TILE * TILE
-        if f < number:
-            source = group * filters * channels * taps + (first + f) * filter_step
-            _pack_filter(
-                weights, source, channels, channel_step, lines, columns, backward, depth, out,
-                begin,
-            )  # fmt: skip
-        else:
-            for place in range(0, depth, TILE):
-                out[begin + place * TILE : begin + place * TILE + TILE] = 0.0
+    source = group * filters * channels * taps + first * filter_step
+    for f in range(0, number, TILE):
+        here, begin = min(TILE, number - f), target + f * depth
+        whole = channels // (2 * TILE) if here == TILE or not backward else 0
+        for tap in range(taps):
+            r, s = tap // columns, tap % columns
+            at = source + f * filter_step + r * columns + (columns - 1 - s if backward else s)
+            done = 0
+            if tap * half % TILE == 0 and whole > 0:
+                call_tile(
+                    packing, out, begin + tap * half * TILE, weights, at, filter_step,
+                    channel_step, here, whole,
+                )  # fmt: skip
+                done = whole * TILE
+            for i in range(here):
+                _pack_rest(
+                    weights, at + i * filter_step, channels, channel_step, half, done, out,
+                    begin + i * TILE, tap * half,
+                )  # fmt: skip
+        for i in range(TILE):
+            for place in range(half * taps if i < here else 0, depth):
+                out[begin + i * TILE + place // TILE * TILE * TILE + place % TILE] = 0.0
 
 
 @parallel_kernel
 def pack_blocks(
-    weights: Any, groups: int, filters: int, channels: int, lines: int, columns: int,
+    packing: int, weights: Any, groups: int, filters: int, channels: int, lines: int, columns: int,
     backward: bool, depth: int, out: Any,
 ) -> None:  # fmt: skip
     """Write all blocks of filters, BLOCK*depth floats apart; see `pack_block`."""
@@ -101,8 +107,8 @@ def pack_blocks(
     for item in numba.prange(groups * blocks):
         first = item % blocks * BLOCK
         pack_block(
-            weights, item // blocks, first, min(BLOCK, filters - first), filters, channels, lines,
-            columns, backward, depth, out, item * BLOCK * depth,
+            packing, weights, item // blocks, first, min(BLOCK, filters - first), filters, channels,
+            lines, columns, backward, depth, out, item * BLOCK * depth,
         )  # fmt: skip
 
 
@@ -196,6 +202,7 @@ def _correlate_panels(
     groups: int,
     inputs: Any,
     channels: int,
+    packing: int,
     weights: Any,
     kernel_size: tuple[int, int],
     backward: bool,
@@ -260,8 +267,8 @@ def _correlate_panels(
                 rows, vectors = (here + TILE - 1) // TILE, number * (images // LANES)
                 if packs:
                     pack_block(
-                        weights, group, k, here, filters, channels, kernel_size[0], kernel_size[1],
-                        backward, depth, own, at_weights,
+                        packing, weights, group, k, here, filters, channels, kernel_size[0],
+                        kernel_size[1], backward, depth, own, at_weights,
                     )  # fmt: skip
                     _multiply(
                         tiles, rows, own, at_products, own, at_weights, own, 0, depth // TILE,

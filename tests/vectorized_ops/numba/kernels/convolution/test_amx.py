@@ -17,6 +17,7 @@ from vectorized_ops.numba.kernels.convolution.amx import (
     fill_panel,
     pack_blocks,
 )
+from vectorized_ops.numba.kernels.convolution.amx_packing_tiles import PACKING
 from vectorized_ops.numba.kernels.convolution.amx_tiles import PAIRS
 from vectorized_ops.numba.kernels.convolution.taps import forward_tables
 from vectorized_ops.shapes import ConvolutionShape
@@ -29,9 +30,22 @@ def test_depth_is_that_of_whole_tiles() -> None:
 
 
 @pytest.mark.parametrize("backward", [False, True])
-@pytest.mark.parametrize("channels", [6, 7])
-def test_weights_become_tiles_of_pairs_with_zeros_behind(channels: int, backward: bool) -> None:
-    groups, filters, (lines, columns) = 2, BLOCK + 3, (3, 2)
+@pytest.mark.parametrize(
+    ("channels", "kernel"),
+    [
+        (6, (3, 2)),
+        (7, (3, 2)),
+        (64, (1, 1)),
+        (71, (1, 1)),
+        (32, (1, 2)),
+        (63, (2, 1)),
+        (33, (2, 1)),
+    ],
+)
+def test_weights_become_tiles_of_pairs_with_zeros_behind(
+    channels: int, kernel: tuple[int, int], backward: bool
+) -> None:
+    groups, filters, (lines, columns) = 2, BLOCK + 3, kernel
     depth, half = depth_of(channels, lines * columns), (channels + 1) // 2
     shape = (groups, filters, channels, lines, columns)
     weights = np.random.default_rng(0).integers(-9, 10, shape).astype(np.float32)
@@ -39,7 +53,10 @@ def test_weights_become_tiles_of_pairs_with_zeros_behind(channels: int, backward
     if backward:  # channels and filters change places, and columns run backwards
         given = np.ascontiguousarray(weights.swapaxes(1, 2)[..., ::-1])
     out = np.full(groups * 2 * BLOCK * depth, 77, np.float32)
-    pack_blocks(given.reshape(-1), groups, filters, channels, lines, columns, backward, depth, out)
+    packing = PACKING.address(int(backward), int(lines * columns > 1))
+    pack_blocks(
+        packing, given.reshape(-1), groups, filters, channels, lines, columns, backward, depth, out
+    )
     even = np.zeros((groups, filters, lines * columns, 2 * half), np.float32)
     even[..., :channels] = weights.reshape(*shape[:3], -1).swapaxes(2, 3)
     pairs = np.zeros((groups, 2 * BLOCK, depth), np.float32)
