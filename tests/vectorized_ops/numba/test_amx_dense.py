@@ -18,7 +18,8 @@ from vectorized_ops.implementations import operations
 from vectorized_ops.layout import STORED, aligned_zeros, zeros_images_last
 from vectorized_ops.numba import amx_dense
 from vectorized_ops.numba.amx_dense import AmxDense, rounded_dense
-from vectorized_ops.numba.compiling import compiler
+from vectorized_ops.numba.compiling import autotuning, compiler
+from vectorized_ops.numba.compiling.autotuning import Choice
 from vectorized_ops.numba.dense import Dense
 
 
@@ -29,6 +30,7 @@ def processor_that_has_tiles() -> object:
         patch.setattr(compiler, "target_has_amx", lambda: True)
         patch.setattr(amx_dense, "amx_refusal", lambda: None)
         patch.setattr(amx_dense, "AmxDense", partial(AmxDense, native=False))
+        patch.setattr(amx_dense, "chosen", lambda *_: Choice("amx", {}))
         yield
 
 
@@ -37,6 +39,33 @@ def processor_that_has_tiles() -> object:
 def test_results_are_rounded_once(data: st.DataObject, dense_contract: Callable[..., None]) -> None:
     assert isinstance(operations("numba", precision="bfloat16").dense(1, 1, 1), AmxDense)
     dense_contract(ROUNDED, data.draw)
+
+
+@pytest.mark.parametrize(("images", "names"), [(32, ["pairs"]), (256, ["pairs", "amx"])])
+def test_the_faster_way_is_taken_where_products_outweigh_the_packing_of_weights(
+    images: int, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    def choose(
+        _question: str,
+        candidates: dict[str, Callable[[], object]],
+        expected: dict[str, float],
+        *_: str,
+    ) -> Choice:
+        for name, run in autotuning._worth_trying(candidates, expected).items():
+            run()
+            tried.append(name)
+        return Choice(tried[-1], {})
+
+    monkeypatch.setattr(amx_dense, "chosen", choose)
+    assert isinstance(rounded_dense(images, 33, 17), AmxDense) is ("amx" in names)
+    assert tried == names
+
+
+def test_inputs_that_leave_the_cache_are_left_to_pairs() -> None:
+    assert type(rounded_dense(128, 4096, 10)) is AmxDense
+    assert type(rounded_dense(128, 4128, 10)) is Dense
 
 
 def test_without_permission_pairs_are_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from vectorized_ops.numba import amx_permission, tuned_convolution
 from vectorized_ops.numba.compiling import autotuning
 from vectorized_ops.numba.compiling.autotuning import Choice
 from vectorized_ops.numba.convolution import Convolution
-from vectorized_ops.numba.tuned_convolution import DIRECTIONS, TunedConvolution, _cost
+from vectorized_ops.numba.tuned_convolution import DIRECTIONS, TunedConvolution, _cost, cautious
 from vectorized_ops.shapes import ConvolutionShape
 
 SHAPE = ConvolutionShape(16, 8, 8, 8, 8, (3, 3), padding=(1, 1))
@@ -216,6 +216,12 @@ def test_why_amx_is_not_there_is_told(
         TunedConvolution(replace(SHAPE, **change), asked={**DIRECT, "forward": "amx"}, kept=kept)
 
 
+def test_amx_that_may_not_be_chosen_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuned_convolution, "_amx_missing", lambda: None)
+    with pytest.raises(OperationError, match=r"expected 'direct'.*not among the algorithms"):
+        TunedConvolution(SHAPE, ("direct",), {**DIRECT, "forward": "amx"}, np.uint16)
+
+
 def test_amx_is_missing_in_other_processors_and_where_linux_refuses_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -230,13 +236,32 @@ def test_amx_is_missing_in_other_processors_and_where_linux_refuses_it(
 
 
 def test_many_products_of_a_value_are_expected_to_be_faster_by_amx() -> None:
-    few, many = (ConvolutionShape(32, 8, 8, 256, count, (3, 3)) for count in (1, 256))
+    few, many = (
+        ConvolutionShape(32, 8, 8, 256, count, (3, 3), padding=(1, 1)) for count in (1, 256)
+    )
     turned = replace(few, channels=1, filters=256)
     for way, fewer in (("forward", few), ("backward_data", turned), ("backward_weights", turned)):
         slow, fast = (
             _cost(shape, "amx", way) / _cost(shape, "direct", way, 0.5) for shape in (fewer, many)
         )
         assert fast < 0.3 < slow, way
+
+
+def test_backward_data_by_amx_is_expected_to_take_all_taps_of_each_pixel() -> None:
+    plain = ConvolutionShape(32, 8, 8, 64, 64, (2, 2), (1, 1), (1, 1))
+    strided = replace(plain, stride=(2, 2))
+    for way, is_the_same in (("forward", False), ("backward_data", True)):
+        times = {_cost(shape, "amx", way) for shape in (plain, strided)}
+        assert (len(times) == 1) is is_the_same
+
+
+def test_amx_is_measured_against_the_fastest_other_however_fast_it_is_expected_to_be() -> None:
+    shape = ConvolutionShape(32, 8, 8, 512, 512, (3, 3))
+    expected = {name: _cost(shape, name, "forward", 0.5) for name in ("direct", "winograd2", "amx")}
+    tried = autotuning._worth_trying(dict.fromkeys(expected, lambda: None), cautious(expected))
+    assert list(tried) == ["winograd2", "amx"]
+    slow = {"direct": 2.0, "amx": 9.0}
+    assert cautious(slow) == slow
 
 
 def test_algorithms_that_bfloat16_has_not_are_named() -> None:
