@@ -92,7 +92,7 @@ def target_has_bfloat16() -> bool:
 def target_has_amx() -> bool:
     """Tell whether kernels are compiled for a processor with AMX's tiles of bfloat16."""
     features = SETTINGS.CPU_FEATURES or ""
-    if "amx-bf16" in features:
+    if "amx-bf16" in features or "-amx-tile" in features:
         return "+amx-tile" in features and "+amx-bf16" in features
     if SETTINGS.CPU_NAME:
         return SETTINGS.CPU_NAME in _AMX_PROCESSORS

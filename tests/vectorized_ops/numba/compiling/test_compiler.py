@@ -347,6 +347,7 @@ def test_pairs_of_bfloat16_are_multiplied_as_the_host_can_without_settings(
         ("generic", "+amx-tile,+amx-bf16", True),
         ("generic", "+amx-bf16", False),
         ("sapphirerapids", "-amx-bf16", False),
+        ("sapphirerapids", "-amx-tile", False),
     ],
 )
 def test_tiles_are_multiplied_where_the_settings_allow_it(
