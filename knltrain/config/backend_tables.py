@@ -164,6 +164,13 @@ class BackendConfig(Table):
                 "winograd = false with algorithms: expected one of them; algorithms = { '*' = "
                 "'direct' } is the same"
             )
+        asked = self.algorithms.values()
+        tiles = any("amx" in ([it] if isinstance(it, str) else it.values()) for it in asked)
+        if tiles and self.precision == "float32":
+            raise ValueError(
+                "algorithms with 'amx', which multiplies bfloat16, and precision = 'float32': "
+                "expected precision = 'bfloat16', or other algorithms"
+            )
         return self
 
     def __hash__(self) -> int:

@@ -65,6 +65,7 @@ CHANGEABLE: Final = (
     "backend.device",
     "backend.precision",
     "backend.emulate_bfloat16",
+    "backend.algorithms",
     "balance.*",
     "data.name",
     "data.root",

@@ -112,6 +112,14 @@ def test_devices_are_named_as_pytorch_names_them(load: Load, device: str) -> Non
             ["backend.precision=auto", "backend.emulate_bfloat16=true"],
             "expected 'cpu', 'numba' and",
         ),
+        (
+            ['backend.algorithms={"*"="amx"}'],
+            "'amx', which multiplies bfloat16, and precision = 'float32': expected precision",
+        ),
+        (
+            ['backend.algorithms={"conv1"="direct", "*"={forward="amx"}}'],
+            "expected precision = 'bfloat16', or other algorithms",
+        ),
         (["backend.precision=half"], "'auto', 'float32', 'tf32' or 'bfloat16'"),
         (["backend.precision=tf32"], "'tf32' is of NVIDIA GPUs"),
         (["backend.name=torch", "backend.precision=tf32"], "'tf32' is of NVIDIA GPUs"),
