@@ -139,7 +139,8 @@ def _known(config: RunConfig, copies: bool) -> KnownKernels:
 
     root = Path(*vectorized_ops.numba.__path__)
     network = build_network(config)
-    chosen = config.backend.winograd, config.backend.algorithms
+    backend = config.backend
+    chosen = backend.winograd, backend.algorithms, backend.precision, backend.emulate_bfloat16
     parts = network, *chosen, _method_alone(config), target_name(), str(root)
     made_from = repr((*parts, copies, config.data.operates, config.data.network_order))
     name = hashlib.sha256(made_from.encode()).hexdigest()[:32]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.assembly.kernels import compile_kernels, take_step
+from knltrain.assembly.kernels import _known, compile_kernels, take_step
 from knltrain.assembly.names import build_network
 from knltrain.data.dataset import Batch
 
@@ -130,6 +130,15 @@ def test_who_has_no_kernels_starts_no_process(
 ) -> None:
     monkeypatch.setattr(subprocess, "Popen", None)
     assert list(compile_kernels(config(**backend), 16, 1)) == []
+
+
+def test_kernels_are_known_for_the_precision_and_the_algorithms_of_a_run(config) -> None:
+    backend = {"backend__name": "cpu", "backend__implementation": "numba"}
+    rounded = {"backend__precision": "bfloat16"}
+    asked = {"backend__algorithms": {"*": "direct"}}
+    emulated = {"backend__emulate_bfloat16": True}
+    ways = ({}, rounded, rounded | asked, rounded | asked | emulated)
+    assert len({_known(config(**backend, **way), copies=False).name for way in ways}) == len(ways)
 
 
 def test_where_nothing_can_be_kept_nothing_is_compiled_before(config, tmp_path: Path) -> None:
