@@ -118,7 +118,8 @@ class AmxConvolution(Convolution):
     def _sizes(self, filters: int, channels: int, backward: bool) -> tuple[int, int]:
         """Floats of packed weights, none if a block is used once, and of all threads' scratch."""
         depth, at_once = self._depth(channels), self._at_once(channels, backward)
-        own, packed = at_once * self._images * (depth + BLOCK), BLOCK * depth
+        own = self._images * (at_once * (depth + BLOCK) + BLOCK)
+        packed = BLOCK * depth
         if self._results(backward) == at_once == 1:
             return 0, self._threads * (own + packed)
         blocks = self.shape.groups * -(-filters // BLOCK)

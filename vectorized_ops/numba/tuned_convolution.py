@@ -260,10 +260,15 @@ def _cost(shape: ConvolutionShape, algorithm: str, direction: str, product: floa
         products = pairs * results * taps
         if algorithm == "amx":
             copied = {"forward": shape.channels * taps, "backward_data": shape.filters * taps}
-            if direction == "backward_data":  # all taps of each pixel, also those that miss
-                results = shape.height * shape.width
-            panels = results * copied.get(direction, shape.filters)
-            return AMX_PRODUCT * pairs * results * taps + AMX_PANEL * panels
+            computed = float(results)
+            if direction == "backward_data":  # all taps of each pixel that any of them reaches
+                height, width = (
+                    side * min(1.0, window / step)
+                    for side, window, step in zip(size, shape.kernel, shape.stride, strict=True)
+                )
+                computed = height * width
+            panels = computed * copied.get(direction, shape.filters)
+            return AMX_PRODUCT * pairs * computed * taps + AMX_PANEL * panels
         sums = TRANSFORM * results * channels / 2
         return products * 7 / 8 + sums if algorithm == "strassen" else products * product
     outputs, taps = int(algorithm[-1]), shape.kernel[0]

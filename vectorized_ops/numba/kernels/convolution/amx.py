@@ -232,12 +232,14 @@ def _correlate_panels(
     """Write results; with moments also those of them, each thread its own (see `moments`).
 
     `packed` are blocks of weights, unless it `packs` each where it is used, once if all pixels are
-    computed `at_once`.
+    computed `at_once`. Pixels that no tap reaches, as strides beyond the kernel have, take no
+    products.
     """
     pixels, blocks = len(classes), (filters + BLOCK - 1) // BLOCK
     panel, block_size = depth * images, BLOCK * depth
     at_products = at_once * panel
-    at_weights = at_products + at_once * images * BLOCK
+    at_zeros = at_products + at_once * images * BLOCK
+    at_weights = at_zeros + images * BLOCK
     for thread in numba.prange(by_pixels * by_blocks):
         mine, share = thread // by_blocks, thread % by_blocks
         first_pixel = part(pixels, mine, by_pixels)
@@ -250,21 +252,24 @@ def _correlate_panels(
         if with_moments:
             own_sums[:] = 0.0
             totals[thread] = 0.0
+        own[at_zeros:at_weights] = 0.0
         for begin in range(first_pixel, last_pixel, at_once):
-            number, filled = min(at_once, last_pixel - begin), -1
+            number, filled, taken = min(at_once, last_pixel - begin), -1, 0
             for item in range(first_item, last_item):
                 group, k = item // blocks, item % blocks * BLOCK
                 if group != filled:
-                    filled = group
+                    filled, taken = group, 0
                     for i in range(number):
                         kind = classes[begin + i]
-                        base = bases[begin + i] + group * channels * images
-                        fill_panel(
-                            tiles.pairs, own, i * panel, depth, inputs, base, images, channels,
-                            segments, first[kind], count[kind],
-                        )  # fmt: skip
+                        if count[kind] > 0:
+                            base = bases[begin + i] + group * channels * images
+                            fill_panel(
+                                tiles.pairs, own, taken * panel, depth, inputs, base, images,
+                                channels, segments, first[kind], count[kind],
+                            )  # fmt: skip
+                            taken += 1
                 here = min(BLOCK, filters - k)
-                rows, vectors = (here + TILE - 1) // TILE, number * (images // LANES)
+                rows, vectors = (here + TILE - 1) // TILE, taken * (images // LANES)
                 if packs:
                     pack_block(
                         packing, weights, group, k, here, filters, channels, kernel_size[0],
@@ -280,14 +285,16 @@ def _correlate_panels(
                         depth // TILE, vectors,
                     )  # fmt: skip
                 k += group * filters
-                for i in range(number):
-                    pixel = begin + i
+                place = at_products
+                for pixel in range(begin, begin + number):
+                    has_taps = count[classes[pixel]] > 0
                     call_tile(
                         tiles.finish, out, pixel * out_distance + k * images, images, own,
-                        at_products + i * images * rows * TILE, rows * TILE * LANES, bias, k, mask,
+                        place if has_taps else at_zeros, rows * TILE * LANES, bias, k, mask,
                         pixel * mask_distance + k * images, mode, here, with_moments, own_sums,
                         k * SUMS, own_pivots, k, pixel == first_pixel, real,
                     )  # fmt: skip
+                    place += images * rows * TILE * has_taps
             summed += number
             enough = begin == first_pixel or summed * images >= SUMMED_VALUES
             if with_moments and (enough or begin + at_once >= last_pixel):
