@@ -24,6 +24,8 @@ HIDDEN_IN_THE_GUEST = ("/tmp", "/run", "/dev/shm")
 COULD_NOT_BE_RUN = 125
 PR_SET_PDEATHSIG = 1
 SECONDS = 900
+SAME_ADDRESSES = ("--append", "norandmaps")
+"""Where all programs lie at the same addresses, the emulator translates their code once."""
 ENVIRONMENT = (f"PYTHONPATH={REPOSITORY}", "PYTHONDONTWRITEBYTECODE=1", "HOME=/tmp")
 
 
@@ -66,7 +68,8 @@ def boot() -> Boot:
         words = {name: list(_words(text)) for name, text in commands.items()}
         return _outcomes(
             [
-                *(str(tool), "--topology", topology, "--timeout", str(SECONDS), *options),
+                *(str(tool), "--topology", topology, "--timeout", str(SECONDS)),
+                *(*SAME_ADDRESSES, *options),
                 *(word for path in binds for word in ("--bind", path)),
                 *(word for name_value in ENVIRONMENT for word in ("--env", name_value)),
                 *("--", sys.executable, str(HERE / "session.py"), json.dumps(words)),

@@ -120,7 +120,7 @@ checkpoint = { every_epochs = 0, every_minutes = 0, at_end = false }
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_losses_of_googlenet_are_those_of_a_run(
     tmp_path: Path, start_knltrain: Callable[..., Any]
 ) -> None:

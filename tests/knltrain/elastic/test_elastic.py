@@ -121,7 +121,7 @@ backend = { name = "torch", implementation = "reference", threads = 1 }
     ("method", "options"),
     [
         ("sync_easgd3", {}),
-        ("sync_sgd", {}),
+        pytest.param("sync_sgd", {}, marks=pytest.mark.long),
         ("shmcaffe_h", {"group_size": 2, "communication_period": 3}),
     ],
     ids=["sync_easgd3", "sync_sgd", "a group"],

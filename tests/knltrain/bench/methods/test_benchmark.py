@@ -116,7 +116,7 @@ def test_an_emulated_link_takes_its_time_and_changes_no_result() -> None:
 
 
 @pytest.mark.skipif(not MNIST.exists(), reason=f"no MNIST in {MNIST}")
-@pytest.mark.parametrize("method", by_cost(METHODS, "sync_easgd3", "layerwise_sgd", "diloco"))
+@pytest.mark.parametrize("method", by_cost(METHODS, "sync_easgd3"))
 def test_every_method_learns_mnist(method: str) -> None:
     [_, entrant] = entrants([method], 2)
     task = task_named("lenet", str(MNIST))

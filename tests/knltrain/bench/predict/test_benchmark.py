@@ -51,7 +51,7 @@ def test_workers_of_a_node_are_predicted_without_a_link() -> None:
     assert "sync_easgd3" in format_table(report)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("two_cores")
 def test_methods_on_hosts_are_predicted_for_links_that_the_model_has_not_seen() -> None:
     with hosts_or_skip(2):
