@@ -76,9 +76,7 @@ def _finish(process: subprocess.Popen[str]) -> None:
     assert (process.returncode, err) == (0, "")
 
 
-@pytest.mark.parametrize(
-    "rule", by_cost(["each", "master", "fastest", "average"], "average")
-)
+@pytest.mark.parametrize("rule", by_cost(["each", "master", "fastest", "average"], "average"))
 def test_a_run_ends_early_by_what_its_workers_have_done(
     rule: str, folder: Path, start_knltrain: Start
 ) -> None:

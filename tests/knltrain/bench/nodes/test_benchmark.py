@@ -173,9 +173,7 @@ def test_rounds_alternate_and_all_train_the_same_network(monkeypatch: pytest.Mon
 
 
 @pytest.mark.usefixtures("two_cores")
-@pytest.mark.parametrize(
-    "training", by_cost(["one-host", "gloo", "ddp-gloo", "star"], "star")
-)
+@pytest.mark.parametrize("training", by_cost(["one-host", "gloo", "ddp-gloo", "star"], "star"))
 def test_nothing_is_left_of_a_bench_that_is_stopped(tmp_path: Path, training: str) -> None:
     with hosts_or_skip(2):
         pass
