@@ -6,9 +6,12 @@ SC17 (You, Buluç, Demmel) asks this of a Xeon Phi: do P copies of weights and d
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
 
 from affinity import Need
+from knltrain.network.layers import IMAGES, Addition, BatchNormalisation, Concatenation, Layer
 from knltrain.network.network import Network
 
 if TYPE_CHECKING:
@@ -33,6 +36,15 @@ MOMENTS = {
 }
 """Packed vectors that an optimizer keeps: a velocity, sums of squares, or two moments."""
 
+_IN_PLACE: Final = ("ReLU", "Dropout", "StochasticDepth", "Flatten")
+"""Layers that write over what they take."""
+
+_SCRATCH: Final = 0.1
+"""Scratch memory of kernels, as a share of what a step keeps."""
+
+_OF_WEIGHTS: Final = 10
+"""As much again for a copy of a convolution's weights: the points of two of F(4x4, 3x3)."""
+
 PROGRAM_BYTES = 320 * 2**20
 """Interpreter, libraries, kernels; 295 MiB measured while LeNet's kernels were compiled."""
 
@@ -52,9 +64,9 @@ def memory_needs(
 ) -> tuple[Need, ...]:
     """Memory that each of a computer's `workers` needs for model, data and the program.
 
-    - The model counts its vectors, those of the optimizer and of exchanges, and every layer's
-      output with its gradient, of `value_bytes` a value, for `images_per_worker` images or, unless
-      it is 0, a `micro_batch` of them. The kernels' scratch memory is not counted.
+    - The model counts its vectors, those of the optimizer and of exchanges, and `values_at_once`,
+      of `value_bytes` each, for `images_per_worker` images or, unless it is 0, a `micro_batch` of
+      them; then the kernels' scratch memory, which is guessed.
     - The data are there once for all workers: each has its part of them. What is made ahead,
       `batches_ahead_bytes`, lies near the worker that takes it. Of several `nodes` each has a part
       of the data.
@@ -62,19 +74,84 @@ def memory_needs(
     """
     from vectorized_ops.layout import padded_images
 
-    elements = sum(math.prod(shape) for shape in network.shapes)
     at_a_time = min(micro_batch or images_per_worker, images_per_worker)
     vectors = VECTORS + MOMENTS.get(optimizer, 0) + exchange_vectors
     vectors += (at_a_time < images_per_worker) + (iter_size > 1)
-    values = 2 * elements * padded_images(at_a_time)
+    values = values_at_once(network) * padded_images(at_a_time)
     model = FLOAT_BYTES * vectors * network.packed_size + value_bytes * values
+    scratch = _SCRATCH * value_bytes * values + _OF_WEIGHTS * FLOAT_BYTES * _largest(network)
     ahead = [Need("batches", batches_ahead_bytes, "best")] if batches_ahead_bytes else []
     return (
-        Need("model", model, "best"),
+        Need("model", model + math.ceil(scratch), "best"),
         Need("data", -(-_data_bytes(dataset, nodes) // workers), "dram"),
         *ahead,
         Need("program", PROGRAM_BYTES, "best"),
     )
+
+
+def values_at_once(network: Network) -> int:
+    """Return how many values of an image a step keeps at once: outputs and their gradients.
+
+    An output is kept until its layer's backward pass. Its gradient exists from the backward pass of
+    its last taker until then. Parts of a concatenation lie in it. The cpu backend's plan has much
+    the same: it fuses some more layers, and what is kept by pieces does not fill all gaps.
+    """
+    numbers = {layer.name: number for number, layer in enumerate(network.layers)}
+    moved: dict[str, str] = {}
+
+    def home(name: str) -> str:
+        while name in moved:
+            name = moved[name]
+        return name
+
+    for layer in network.layers:
+        taken = network.inputs_of(layer)
+        if isinstance(layer, Concatenation):
+            parts = {home(name) for name in taken} - {IMAGES, layer.name}
+            moved.update(dict.fromkeys(parts, layer.name))
+        elif isinstance(layer, Addition):
+            last = max(taken, key=lambda name: numbers.get(name, -1))
+            if _is_fused(network, last):
+                moved[last] = layer.name
+        elif _overwrites(network, layer) and home(taken[0]) != IMAGES:
+            moved[layer.name] = home(taken[0])
+    changes = [0] * (len(network.layers) + 1)
+    changes[0] += math.prod(network.input_shape)
+    for name, (first, last_use) in _lifetimes(network, home).items():
+        size = math.prod(network.shape_of(name))
+        changes[first] += 2 * size
+        changes[last_use + 1] -= size
+    return max(accumulate(changes))
+
+
+def _lifetimes(network: Network, home: Callable[[str], str]) -> dict[str, tuple[int, int]]:
+    """The first and the last layer, by number, that write or take what is kept under a name."""
+    found: dict[str, tuple[int, int]] = {}
+    for number, layer in enumerate(network.layers):
+        for name in {home(each) for each in (layer.name, *network.inputs_of(layer))} - {IMAGES}:
+            first, _ = found.get(name, (number, number))
+            found[name] = first, number
+    return found
+
+
+def _overwrites(network: Network, layer: Layer) -> bool:
+    """Whether a layer works in place, as does an activation behind a normalisation."""
+    (taken,) = network.inputs_of(layer)[:1]
+    is_fused = type(layer).__name__ == "Activation" and _is_fused(network, taken)
+    return type(layer).__name__ in _IN_PLACE or is_fused
+
+
+def _is_fused(network: Network, name: str) -> bool:
+    """Whether an output is that of a normalisation which one layer alone takes."""
+    return len(network.consumers(name)) == 1 and any(
+        each.name == name and isinstance(each, BatchNormalisation) for each in network.layers
+    )
+
+
+def _largest(network: Network) -> int:
+    """The most weights that a convolution has."""
+    kernels = [spec.size for spec in network.parameters if len(spec.shape) == 4]
+    return max(kernels, default=0)
 
 
 def _data_bytes(dataset: Dataset, nodes: int) -> int:
