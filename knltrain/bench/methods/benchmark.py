@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from affinity import read_topology
 from knltrain.bench.methods.entrants import ALONE, Entrant, Scaling, configuration, entrants
 from knltrain.bench.methods.one_run import RunFigures, carry_out
+from knltrain.bench.methods.prediction import predicted_steps
 from knltrain.bench.methods.report import rows
 from knltrain.bench.methods.task import task_named
 from knltrain.config import RunConfig
@@ -32,6 +34,7 @@ def run_methods_benchmark(
     threads: int | None = None,
     link: Mapping[str, float] | None = None,
     scaling: Scaling = "strong",
+    predicts: bool = False,
     tell: Callable[[str], None] = lambda _line: None,
 ) -> dict[str, Any]:
     """Train by all `methods` in `rounds` alternating rounds; `tell` is called after each run.
@@ -39,7 +42,8 @@ def run_methods_benchmark(
     - `epochs` and `accuracy` default to those of the task;
     - `threads` are those of each worker;
     - `link` has the keys of the table `exchange` for an emulated link;
-    - `scaling` says whether workers share a batch or each has one.
+    - `scaling` says whether workers share a batch or each has one;
+    - `predicts` asks for the speed that the cost model foresees, by short trainings before.
 
     A method that cannot train with these settings is a row with its `failure`. Raises ConfigError
     where none can, what `train` raises before a worker is started, and RunAborted when a signal
@@ -57,7 +61,11 @@ def run_methods_benchmark(
         return configuration(entrant, task, threads=threads, seed=seed, link=link, scaling=scaling)
 
     refused = _refused(everyone, planned)
+    able = [each for each in everyone if each.name not in refused]
     with signals_raise():
+        foreseen: dict[str, float] = {}
+        if predicts:
+            foreseen = predicted_steps(able, partial(planned, seed=1), min(rounds, 3), tell)
         for seed in range(1, rounds + 1):
             for each in everyone:
                 found = refused.get(each.name) or carry_out(planned(each, seed))
@@ -74,7 +82,7 @@ def run_methods_benchmark(
         "rounds": rounds,
         "asked_accuracy": asked,
         "emulated_link": None if link is None else dict(link),
-        "rows": rows(everyone, runs, task, asked, scaling),
+        "rows": rows(everyone, runs, task, asked, scaling, foreseen),
     }
 
 

@@ -18,6 +18,8 @@ ORIGINAL = "original_easgd"
 Runs = Mapping[str, Sequence[RunFigures]]
 """By the name of the entrant, one for each round."""
 
+NOTHING: Mapping[str, float] = {}
+
 
 def rows(
     everyone: Sequence[Entrant],
@@ -25,20 +27,27 @@ def rows(
     task: Task,
     accuracy: float,
     scaling: Scaling = "strong",
+    foreseen: Mapping[str, float] = NOTHING,
 ) -> list[dict[str, Any]]:
-    """A row for each entrant.
+    """A row for each entrant; `foreseen` are predicted seconds of a step, by its name.
 
     - `seconds_to_accuracy` is the training time until the first evaluation with that accuracy,
       without evaluations and the meetings before them; the median is None where half of the rounds
       never reached it.
     - `faster_than_one` and `faster_than_original` are medians of the ratios of that time.
+    - `predicted_images_per_second` is that of a step that was foreseen, or None.
     - A row with a `failure` has nothing else.
     """
-    return [_row(each, runs, task, accuracy, scaling) for each in everyone]
+    return [_row(each, runs, task, accuracy, scaling, foreseen) for each in everyone]
 
 
 def _row(
-    entrant: Entrant, runs: Runs, task: Task, accuracy: float, scaling: Scaling
+    entrant: Entrant,
+    runs: Runs,
+    task: Task,
+    accuracy: float,
+    scaling: Scaling,
+    foreseen: Mapping[str, float],
 ) -> dict[str, Any]:
     found = runs[entrant.name]
     settings, learning = task.settings[entrant.method], learning_of(entrant, task, scaling)
@@ -56,7 +65,12 @@ def _row(
         "why": settings.why,
         "failure": next((each.failure for each in found if each.failure), None),
     }
-    return head if head["failure"] else {**head, **_figures(entrant.name, runs, accuracy)}
+    if head["failure"]:
+        return head
+    seconds = foreseen.get(entrant.name)
+    predicted = None if seconds is None else learning.batch / seconds
+    figures = _figures(entrant.name, runs, accuracy)
+    return {**head, **figures, "predicted_images_per_second": predicted}
 
 
 def _figures(name: str, runs: Runs, accuracy: float) -> dict[str, Any]:

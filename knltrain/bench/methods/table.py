@@ -55,7 +55,7 @@ def _link(report: Report) -> list[str]:
 def _results(report: Report, whole: list[dict[str, Any]]) -> list[str]:
     head = (
         "", "accuracy", "least", f"to {report['asked_accuracy']:.1%}", "epochs", f"by {ALONE}",
-        f"by {ORIGINAL}", "images/s", "settings",
+        f"by {ORIGINAL}", "images/s", "predicted", "settings",
     )  # fmt: skip
     return columns([head, *map(_result, whole)], right=range(1, len(head) - 1))
 
@@ -71,6 +71,7 @@ def _result(row: Mapping[str, Any]) -> tuple[str, ...]:
         _times(row["faster_than_one"]),
         _times(row["faster_than_original"]),
         f"{row['images_per_second']:,.0f}",
+        _rate(row["predicted_images_per_second"]),
         ", ".join(f"{key} {value}" for key, value in row["settings"].items() if value),
     )
 
@@ -96,6 +97,10 @@ def _cost(row: Mapping[str, Any]) -> tuple[str, ...]:
         *(f"{costs[name] / training:.1%}" for name in SHOWN_COSTS),
         f"{row['communication_share']:.1%}",
     )
+
+
+def _rate(images_per_second: float | None) -> str:
+    return "-" if images_per_second is None else f"{images_per_second:,.0f}"
 
 
 def _times(ratio: float | None) -> str:

@@ -49,6 +49,13 @@ if TYPE_CHECKING:
     help="Emulate a link of so many Gbit/s for each worker.",
 )
 @click.option("--link-latency-us", type=click.FloatRange(min=0), default=0.0, help="Of it.")
+@click.option(
+    "--predict/--no-predict",
+    "predicts",
+    default=True,
+    show_default=True,
+    help="Foresee the speed of each method by the cost model, from short trainings.",
+)
 @report_option
 @picture_option("accuracy and costs")
 def methods(
@@ -63,6 +70,7 @@ def methods(
     scaling: Scaling,
     link_gbits: float | None,
     link_latency_us: float,
+    predicts: bool,
     report_file: Path | None,
     picture: Path | None,
 ) -> None:
@@ -91,6 +99,7 @@ def methods(
         threads=threads,
         link=link,
         scaling=scaling,
+        predicts=predicts,
         tell=lambda line: say(line, error=True),
     )
     show(report, format_table, report_file, picture, draw_methods)

@@ -36,8 +36,10 @@ def test_two_methods_on_the_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         epochs=2,
         accuracy=0.5,
         threads=1,
+        predicts=True,
         tell=told.append,
     )
+    assert told.pop(0) == "round 1 of 1 of short trainings, for predictions"
     rows = {row["entrant"]: row for row in report["rows"]}
     assert list(rows) == ["one worker", "sync_easgd1", "original_easgd"]
     assert [line.split(":")[0] for line in told] == [f"round 1 of 1, {name}" for name in rows]
@@ -57,6 +59,9 @@ def test_two_methods_on_the_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert rows["sync_easgd1"]["cost_seconds"]["center_update"] > 0
     assert rows["original_easgd"]["cost_seconds"]["center_update"] == 0
     assert rows["one worker"]["faster_than_one"] == 1.0
+    assert rows["one worker"]["predicted_images_per_second"] is None
+    assert rows["sync_easgd1"]["predicted_images_per_second"] > 0
+    assert rows["original_easgd"]["predicted_images_per_second"] > 0
     assert not list(tmp_path.iterdir())
 
 

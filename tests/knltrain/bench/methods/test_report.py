@@ -50,6 +50,13 @@ def test_costs_are_medians_and_the_share_is_the_runs_own(
     assert ours["communication_share"] == pytest.approx((3 / 8 + 2 / 10) / 2)
 
 
+def test_a_step_that_was_foreseen_is_told_as_images_per_second(
+    by_name: dict[str, dict[str, Any]],
+) -> None:
+    assert by_name["sync_easgd"]["predicted_images_per_second"] == 64 / 0.5
+    assert by_name["original_easgd"]["predicted_images_per_second"] is None
+
+
 def test_a_failure_in_any_round_is_all_that_is_told(by_name: dict[str, dict[str, Any]]) -> None:
     failed = by_name["async_sgd"]
     assert failed["failure"] == "worker 1 failed: step 7"

@@ -32,12 +32,13 @@ def test_a_bench_of_methods_is_shown_written_and_drawn(
     written = ("--json", str(path), "--picture", str(picture))
     result = invoke(
         *("bench", "methods", "--data-root", "mnist", "--link-gbits", "10"),
-        *("--scaling", "weak", "--link-latency-us", "5", *options, *written),
+        *("--scaling", "weak", "--link-latency-us", "5", "--no-predict", *options, *written),
     )
     assert result.stdout == "table {'workers': 3}\n"
     assert result.stderr == "round 1\n"
     link = {"emulated_link_gbits": 10.0, "emulated_latency_us": 5.0}
     given = {"epochs": 2, "accuracy": None, "threads": None, "link": link, "scaling": "weak"}
+    given["predicts"] = False
     assert seen == [
         ("lenet", "mnist", ("easgd", "sync_sgd"), 3, 5, given),
         ({"workers": 3}, picture),
