@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
-from typing import IO, Final, TypeAlias, final
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from typing import IO, TYPE_CHECKING, Final, TypeAlias, final
 
 from knltrain.clocks import SHOWN_DATA_SHARE
 from knltrain.launch.events import Event
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Follow: TypeAlias = Callable[[Event], object]
 """What a program does with each event of a run that it has started."""
@@ -56,6 +56,14 @@ class TerminalDisplay(ProgressDisplay):
     """A bar that is redrawn in place, with notes above it."""
 
     def __init__(self, console: Console) -> None:
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
         self._progress = Progress(
             TextColumn("[progress.description]{task.description}"),
             BarColumn(),
@@ -201,9 +209,12 @@ def display_on(
     """
     if follow is not None:
         return FollowedDisplay(follow)
-    console = Console(file=stream)
-    if hears_progress and stream.isatty() and not console.is_dumb_terminal:
-        return TerminalDisplay(console)
+    if hears_progress and stream.isatty():
+        from rich.console import Console  # nothing that files and logs need
+
+        console = Console(file=stream)
+        if not console.is_dumb_terminal:
+            return TerminalDisplay(console)
     return PlainDisplay(stream)
 
 

@@ -74,7 +74,8 @@ def test_a_heavy_import_would_be_seen() -> None:
 
 
 def test_the_launching_process_computes_nothing_and_needs_no_numerical_compiler() -> None:
-    assert not {"numba", "torch", "matplotlib"} & _imported_by("import knltrain.launch.training")
+    heavy = {"numba", "torch", "matplotlib", "rich"}
+    assert not heavy & _imported_by("import knltrain.launch.training")
 
 
 MOST_MODULES = {"parent": 200, "worker": 200}
