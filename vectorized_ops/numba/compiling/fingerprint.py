@@ -88,8 +88,14 @@ class Walk:
 
     def text(self, value: Any) -> str:
         """Describe any value that a kernel may refer to."""
-        if type(value) in _BUILT_IN:  # nearly all
-            return f"builtins.{type(value).__name__} {value!r}"
+        kind = type(value)
+        if kind in _BUILT_IN:  # nearly all
+            return f"builtins.{kind.__name__} {value!r}"
+        if kind is tuple:
+            return f"builtins.tuple {self._items(value)}"
+        if kind is FunctionType:
+            ours = self._is_ours(value)
+            return self._function(value) if ours else f"function {_name(value)}"
         if isinstance(value, Dispatcher):
             options = sorted(value.targetoptions.items())
             cache: Any = vars(value).get("_cache")
@@ -99,9 +105,6 @@ class Walk:
             return f"intrinsic {self._function(value._defn)}"
         if isinstance(value, _lru_cache_wrapper):
             return f"cached {self.text(value.__wrapped__)}"
-        if isinstance(value, FunctionType):
-            ours = self._is_ours(value)
-            return self._function(value) if ours else f"function {_name(value)}"
         if isinstance(value, CodeType):
             return self._code(value)
         if isinstance(value, ModuleType):
