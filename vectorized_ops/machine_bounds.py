@@ -22,19 +22,23 @@ class Bounds(NamedTuple):
 
 @final
 class MachineBounds:
-    """Measures the product of two 2048 x 2048 float32 matrices, and a copy of 128 MiB.
+    """Measures the product of two 2048 x 2048 matrices, and a copy of 128 MiB.
 
-    PyTorch takes as many threads as it has been told, or `threads`. Where so many `processes`
-    measure at once, each copies its share of 128 MiB, but 16 MiB at least, and multiplies matrices
-    of 1024 x 1024 if they are more than four.
+    Matrices are float32, or of another `precision`, such as bfloat16. PyTorch takes as many threads
+    as it has been told, or `threads`. Where so many `processes` measure at once, each copies its
+    share of 128 MiB, but 16 MiB at least, and multiplies matrices of 1024 x 1024 if they are more
+    than four.
     """
 
-    def __init__(self, threads: int | None = None, processes: int = 1) -> None:
+    def __init__(
+        self, threads: int | None = None, processes: int = 1, precision: str = "float32"
+    ) -> None:
         import torch
 
         self._torch, self._threads = torch, threads
         self._side = SIDE if processes <= 4 else LEAST_SIDE
-        matrix = torch.ones(self._side, self._side, dtype=torch.float32, device="cpu")
+        kind = getattr(torch, precision)
+        matrix = torch.ones(self._side, self._side, dtype=kind, device="cpu")
         self._left, self._right, self._out = matrix, matrix.clone(), matrix.clone()
         self._floats = max(COPIED_FLOATS // processes, LEAST_COPIED_FLOATS)
         self._source = torch.ones(self._floats, dtype=torch.float32, device="cpu")

@@ -21,3 +21,10 @@ def test_processes_that_measure_at_once_take_less_memory_each() -> None:
     several = MachineBounds(1, processes=8)
     assert several._source.numel() == 1 << 22
     assert several._left.shape == (1024, 1024)
+
+
+def test_matrices_are_of_the_precision() -> None:
+    rounded = MachineBounds(1, processes=8, precision="bfloat16")
+    assert rounded._left.dtype == rounded._out.dtype == torch.bfloat16
+    assert rounded._source.dtype == torch.float32
+    assert 1e8 < rounded.flops_per_second(0.001) < 1e15

@@ -47,7 +47,8 @@ def run_ops_benchmark(
     "numba" convolves by direct sums alone. The report has
 
     - the machine, and the processor settings of the environment (`settings`);
-    - sgemm_gflops, and copy_gbytes_per_second (read and written);
+    - sgemm_gflops, and copy_gbytes_per_second (read and written); with contestants in bfloat16
+      also bfloat16_gemm_gflops, PyTorch's product in it;
     - a row per operation, shape, direction and implementation: milliseconds; gflops and
       share_of_sgemm, or gbytes_per_second and share_of_copy; flops and compulsory_bytes by
       definition; of "numba" executed_flops and layout_bytes, by the algorithm and the layout;
@@ -69,7 +70,7 @@ def run_ops_benchmark(
     sets = {name: _contestant(name, winograd) for name in implementations}
     for each in sets.values():
         each.use_threads(crew)
-    bounds = _Bounds()
+    bounds = _Bounds(crew, any(each.endswith("bfloat16") for each in implementations))
     rows = [row for case in found for row in _measured(case, sets, bounds, rounds)]
     return {
         "machine": read_topology().model,
@@ -81,6 +82,7 @@ def run_ops_benchmark(
         "sgemm_gflops": statistics.median(each.flops_per_second for each in bounds.found) / 1e9,
         "copy_gbytes_per_second": statistics.median(each.bytes_per_second for each in bounds.found)
         / 1e9,
+        **bounds.in_bfloat16(),
         "rows": rows,
         "comparisons": comparisons(rows, implementations),
         "bandwidths": bandwidths(rows),
@@ -181,11 +183,21 @@ def _row(
 class _Bounds:
     """The machine's bounds, measured beside the operations; all that were `found`."""
 
-    def __init__(self) -> None:
-        self._machine = MachineBounds()
+    def __init__(self, threads: int, in_bfloat16: bool) -> None:
+        self._machine = MachineBounds(threads)
+        self._rounding = MachineBounds(threads, precision="bfloat16") if in_bfloat16 else None
+        self._rounded: list[float] = []
         self.found: list[Bounds] = []
 
     def measure(self) -> Bounds:
         """Measure now."""
         self.found.append(self._machine.measure())
+        if self._rounding is not None:
+            self._rounded.append(self._rounding.flops_per_second(ENOUGH_SECONDS))
         return self.found[-1]
+
+    def in_bfloat16(self) -> dict[str, float]:
+        """The product in bfloat16, as the report has it, if it was measured."""
+        if self._rounding is None:
+            return {}
+        return {"bfloat16_gemm_gflops": statistics.median(self._rounded) / 1e9}

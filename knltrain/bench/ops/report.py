@@ -104,10 +104,13 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 def format_table(report: dict[str, Any]) -> str:
     """Return the report as text."""
+    rounded = ""
+    if "bfloat16_gemm_gflops" in report:
+        rounded = f"in bfloat16 {report['bfloat16_gemm_gflops']:.0f}, "
     lines = [
         f"{report['network']}, batch {report['batch']}, {report['threads']} threads on "
         f"{report['machine']}, medians of {report['rounds']} alternating rounds",
-        f"sgemm {report['sgemm_gflops']:.0f} GFLOP/s, "
+        f"sgemm {report['sgemm_gflops']:.0f} GFLOP/s, {rounded}"
         f"copy {report['copy_gbytes_per_second']:.1f} GB/s (read and written)",
         *(f"{name}={value}" for name, value in report["settings"].items()),
         "",

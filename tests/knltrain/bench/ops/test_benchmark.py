@@ -5,6 +5,7 @@ import json
 import pytest
 
 from knltrain.bench.ops.benchmark import run_ops_benchmark
+from knltrain.bench.ops.report import format_table
 from knltrain.errors import ConfigError
 
 
@@ -89,3 +90,6 @@ def test_contestants_in_bfloat16_move_half_the_activations():
         assert row["layout_bytes"] < plain["layout_bytes"]
         theirs = rows.get((shape, direction, "onednn-bfloat16"))
         assert (theirs is not None) == (row["operation"] in ("convolution", "dense"))
+    assert f"GFLOP/s, in bfloat16 {report['bfloat16_gemm_gflops']:.0f}, copy" in format_table(
+        report
+    )
