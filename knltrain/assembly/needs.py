@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from affinity import Need
-from knltrain.network.layers import IMAGES, Addition, BatchNormalisation, Concatenation, Layer
+from knltrain.network.layers import IMAGES, Layer
 from knltrain.network.network import Network
 
 if TYPE_CHECKING:
@@ -106,10 +106,11 @@ def values_at_once(network: Network) -> int:
 
     for layer in network.layers:
         taken = network.inputs_of(layer)
-        if isinstance(layer, Concatenation):
+        kind = _kind(layer)
+        if kind == "Concatenation":
             parts = {home(name) for name in taken} - {IMAGES, layer.name}
             moved.update(dict.fromkeys(parts, layer.name))
-        elif isinstance(layer, Addition):
+        elif kind == "Addition":
             last = max(taken, key=lambda name: numbers.get(name, -1))
             if _is_fused(network, last):
                 moved[last] = layer.name
@@ -137,15 +138,20 @@ def _lifetimes(network: Network, home: Callable[[str], str]) -> dict[str, tuple[
 def _overwrites(network: Network, layer: Layer) -> bool:
     """Whether a layer works in place, as does an activation behind a normalisation."""
     (taken,) = network.inputs_of(layer)[:1]
-    is_fused = type(layer).__name__ == "Activation" and _is_fused(network, taken)
-    return type(layer).__name__ in _IN_PLACE or is_fused
+    is_fused = _kind(layer) == "Activation" and _is_fused(network, taken)
+    return _kind(layer) in _IN_PLACE or is_fused
 
 
 def _is_fused(network: Network, name: str) -> bool:
     """Whether an output is that of a normalisation which one layer alone takes."""
     return len(network.consumers(name)) == 1 and any(
-        each.name == name and isinstance(each, BatchNormalisation) for each in network.layers
+        each.name == name and _kind(each) == "BatchNormalisation" for each in network.layers
     )
+
+
+def _kind(layer: Layer) -> str:
+    """What a layer is, by a name: kinds that a network lacks are not imported."""
+    return type(layer).__name__
 
 
 def _largest(network: Network) -> int:
