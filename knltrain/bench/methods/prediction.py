@@ -7,14 +7,22 @@ the mean worker for the slowest.
 
 from __future__ import annotations
 
-import shutil
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, final
+from pathlib import Path
+from typing import Any, Final
 
 from affinity import allowed_cpus
 from knltrain.bench.methods.entrants import Entrant
-from knltrain.bench.predict.steps import COMPUTING, Ground, Steps, method_of, steps_of
+from knltrain.bench.predict.steps import (
+    COMPUTING,
+    NEVER,
+    Ground,
+    Steps,
+    method_of,
+    steps_of,
+    waiting_of,
+)
 from knltrain.bench.step.peer_process import PeerError
 from knltrain.config import RunConfig
 from knltrain.cost_model.method_step import MeasuredExchange, step_seconds
@@ -26,8 +34,6 @@ _PERIODS: Final = 2
 
 _RATE: Final = 1e-6
 """By which no method diverges in few steps, from whatever images."""
-
-_NEVER: Final = {"every_epochs": 0.0, "at_end": False}
 
 
 def predicted_steps(
@@ -50,51 +56,34 @@ def predicted_steps(
     whole: list[Steps] = []
     light: dict[str, list[float]] = {COMPUTING: [], **{name: [] for name in runs}}
     failed = set[str]()
-    for number in range(1, rounds + 1):
-        tell(f"round {number} of {rounds} of short trainings, for predictions")
-        whole.append(_timed(idle, light=False))
-        for name, config in {COMPUTING: idle, **runs}.items():
-            if name not in failed:
-                try:
-                    light[name].append(_timed(config, light=True).seconds)
-                except PeerError:
-                    if name == COMPUTING:  # without which nothing is predicted
-                        raise
-                    failed.add(name)
+    with temporary_folder() as kept:
+        for number in range(1, rounds + 1):
+            tell(f"round {number} of {rounds} of short trainings, for predictions")
+            whole.append(_timed(idle, kept.path, light=False))
+            for name, config in {COMPUTING: idle, **runs}.items():
+                if name not in failed:
+                    try:
+                        light[name].append(_timed(config, kept.path, light=True).seconds)
+                    except PeerError:
+                        if name == COMPUTING:  # without which nothing is predicted
+                            raise
+                        failed.add(name)
+    computing = statistics.median(each.seconds for each in whole)
     alone = statistics.median(light[COMPUTING])
-    return {
-        name: _Predicted(config, whole).seconds(statistics.median(light[name]) - alone)
-        for name, config in runs.items()
-        if name not in failed
-    }
+    found = {}
+    for name, config in runs.items():
+        if name not in failed:
+            method = method_of(config)
+            exchange = MeasuredExchange({1.0: statistics.median(light[name]) - alone})
+            overlaps = method.strategy.overlaps(method)
+            step = step_seconds(computing, exchange, None, overlaps=overlaps)
+            found[name] = waiting_of(whole, method) + step
+    return found
 
 
-@final
-class _Predicted:
-    """The step of a run, by `Steps` without exchanges."""
-
-    def __init__(self, config: RunConfig, whole: Sequence[Steps]) -> None:
-        self._method, self._whole = method_of(config), whole
-
-    def seconds(self, exchange: float) -> float:
-        """Return the seconds of a step of which so many are its exchange."""
-        method = self._method
-        computing = statistics.median(each.seconds for each in self._whole)
-        waiting = 0.0
-        if not method.comes_at_any_time and method.period is not None:
-            waiting = statistics.median(each.waiting(method.period) for each in self._whole)
-        overlaps = method.strategy.overlaps(method)
-        measured = MeasuredExchange({1.0: exchange})
-        return waiting + step_seconds(computing, measured, None, overlaps=overlaps)
-
-
-def _timed(config: RunConfig, *, light: bool) -> Steps:
+def _timed(config: RunConfig, folder: Path, *, light: bool) -> Steps:
     short = RunConfig.model_validate(_short(config, light=light))
-    with temporary_folder() as folder:
-        try:
-            return steps_of(short, Ground(None, [sorted(allowed_cpus())]), folder.path)
-        finally:
-            shutil.rmtree(folder.path / "run", ignore_errors=True)
+    return steps_of(short, Ground(None, [sorted(allowed_cpus())]), folder)
 
 
 def _short(config: RunConfig, *, light: bool) -> Mapping[str, Any]:
@@ -109,7 +98,7 @@ def _short(config: RunConfig, *, light: bool) -> Mapping[str, Any]:
         **given,
         "train": train,
         "learning_rate": {"base": _RATE},
-        "evaluation": _NEVER,
-        "checkpoint": {**_NEVER, "every_minutes": 0.0},
+        "evaluation": NEVER,
+        "checkpoint": {**NEVER, "every_minutes": 0},
         "preemption": {"signals": []},
     }

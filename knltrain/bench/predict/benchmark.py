@@ -28,6 +28,7 @@ from knltrain.bench.predict.steps import (
     configuration,
     method_of,
     steps_of,
+    waiting_of,
 )
 from knltrain.bench.step.bounds import bounds_of
 from knltrain.bench.step.peer_process import PeerError
@@ -141,9 +142,7 @@ class _Found:
 
     def waiting(self, method: Method) -> float:
         """Seconds of a step in which a worker waits for the slowest, by what all compute alone."""
-        if method.comes_at_any_time or method.period is None:
-            return 0.0
-        return statistics.median(each.waiting(method.period) for each in self.steps[COMPUTING])
+        return waiting_of(self.steps[COMPUTING], method)
 
 
 def _links(

@@ -28,7 +28,9 @@ COMPUTING: Final = "none"
 """The method without exchanges."""
 
 _LONGEST_SECONDS = 900.0
-_NEVER: Final = {"every_epochs": 0, "at_end": False}
+NEVER: Final = {"every_epochs": 0, "at_end": False}
+"""When a run that is only timed is evaluated, or kept."""
+
 _EPOCH_STEPS = 4
 
 
@@ -63,8 +65,8 @@ def configuration(
             "optimizer": dict(settings.optimizer),
             "learning_rate": {"base": settings.learning_rate},
             "exchange": {"method": method, **settings.exchange},
-            "evaluation": _NEVER,
-            "checkpoint": {**_NEVER, "every_minutes": 0},
+            "evaluation": NEVER,
+            "checkpoint": {**NEVER, "every_minutes": 0},
             "preemption": {"signals": []},
         }
     )
@@ -95,6 +97,16 @@ class Steps:
             return 0.0
         of_periods = self.computing[:, :whole].reshape(len(self.computing), -1, period).sum(axis=2)
         return float((of_periods.max(axis=0) - of_periods.mean(axis=0)).mean() / period)
+
+
+def waiting_of(rounds: Sequence[Steps], method: Method) -> float:
+    """Seconds of a step of `method` in which a worker waits for the slowest; median of the rounds.
+
+    `rounds` are of steps without exchanges.
+    """
+    if method.comes_at_any_time or method.period is None:
+        return 0.0
+    return statistics.median(each.waiting(method.period) for each in rounds)
 
 
 def steps_of(config: RunConfig, ground: Ground, folder: Path) -> Steps:

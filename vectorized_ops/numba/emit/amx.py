@@ -21,11 +21,11 @@ from numba.core import cgutils
 from vectorized_ops.numba.emit.bfloat16 import elements_of, flushed, flushed_fma
 from vectorized_ops.numba.emit.flow import repeat
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value
+from vectorized_ops.shapes import FLOAT_BYTES
 
 TILE: Final = 16
 """Most rows of a tile, and pairs in a row."""
 
-_FLOAT_BYTES: Final = 4
 _INT16, _INT64 = ir.IntType(16), ir.IntType(64)
 _ADDRESS = ir.IntType(8).as_pointer()
 
@@ -103,7 +103,7 @@ class Tiles:
     def multiply(self, sums: Value, left: Value, right: Value, rows: int = TILE) -> Value:
         """Return sums + left * right."""
         if self._native:
-            deep = _INT16(self._depth * _FLOAT_BYTES)
+            deep = _INT16(self._depth * FLOAT_BYTES)
             sizes = *_shape(rows, LANES), deep
             return self._call(_TILE, "tdpbf16ps.internal", (*sizes, sums, left, right))
         lanes, (at_left, left_row), (at_right, right_row) = self._lanes, left, right
@@ -161,7 +161,7 @@ class Tiles:
         return self._call(_TILE, "tileloadd64.internal", (*_shape(rows, columns), *place))
 
     def _place(self, pointer: Value, stride: int) -> tuple[Value, Value]:
-        return self._builder.bitcast(pointer, _ADDRESS), _INT64(stride * _FLOAT_BYTES)
+        return self._builder.bitcast(pointer, _ADDRESS), _INT64(stride * FLOAT_BYTES)
 
     def _call(self, kind: Any, name: str, given: tuple[Value, ...]) -> Value:
         function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
@@ -173,4 +173,4 @@ class Tiles:
 
 
 def _shape(rows: int, columns: int) -> tuple[Value, Value]:
-    return _INT16(rows), _INT16(columns * _FLOAT_BYTES)
+    return _INT16(rows), _INT16(columns * FLOAT_BYTES)
