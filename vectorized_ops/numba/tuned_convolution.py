@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from typing import Any, final
 
@@ -39,6 +39,8 @@ Strassen's algorithm for 1x1, and direct summation by AMX's tiles of bfloat16.""
 
 DIRECTIONS = ("forward", "backward_data", "backward_weights")
 
+_ROUNDED = " in bfloat16"
+
 TRANSFORM, WEIGHT = 6.0, 30.0
 """What is expected of a float that is transformed, and of a weight that is, in multiplications.
 
@@ -55,45 +57,26 @@ AMX_SHARE = 0.75
 """AMX is expected to take at least this share of the fastest other's time."""
 
 
-class TunedConvolution:
-    """See `vectorized_ops.reference.convolution.Convolution`; images run fastest in memory.
+class ChosenConvolution:
+    """A convolution that is computed in each direction by one of several operations.
 
-    The fastest of `algorithms` for each direction is measured when the operation is made, unless an
-    earlier measurement on such a machine is known; `choices` has the results. With ("direct",)
-    nothing is measured, and results do not depend on the machine's speed. `asked` names the
-    algorithm of a direction, whatever is faster. `kept` is the type of activations; AMX is used
-    where that is bfloat16 and the processor has it, or, if it was asked for and this `emulates`
-    what processors lack, in float32 to the same bits.
-
-    A NaN or infinity affects the outputs that it contributes to. By Winograd's algorithms it
-    affects all of their tile; by Strassen's two pixels and, in weights, also the filter, or
-    channel, half of all away; by AMX an infinite weight also outputs where it lies outside.
+    The fastest is measured with `arguments` when this is made, unless an earlier measurement on
+    such a machine is known; `choices` has the results. `made` begins with direct summation; `asked`
+    names the operation of a direction, whatever is faster. `told` says of what arrays they are,
+    `module` is that of the caller: measurements hold for the sources it imports.
     """
 
     def __init__(
         self,
         shape: ConvolutionShape,
-        algorithms: tuple[str, ...] = ALGORITHMS,
-        asked: Mapping[str, str] | None = None,
-        kept: npt.DTypeLike = np.float32,
-        emulates: bool = False,
+        made: Mapping[str, Any],
+        asked: Mapping[str, str],
+        arguments: Arguments,
+        told: str,
+        module: str,
     ) -> None:
-        unknown = set(algorithms) - set(ALGORITHMS)
-        if unknown or "direct" not in algorithms:
-            raise OperationError(
-                f"convolution algorithms {algorithms} were asked for: expected 'direct' and any of "
-                f"{', '.join(ALGORITHMS[1:])}"
-            )
         self.shape = shape
-        made: dict[str, Any] = {"direct": _direct(shape, kept)}
-        for name in algorithms:
-            if name.startswith("winograd") and winograd_takes(shape):
-                made[name] = WinogradConvolution(shape, int(name[-1]))
-            elif name == "strassen" and strassen_takes(shape) and kept == np.float32:
-                made[name] = StrassenConvolution(shape)
-            elif name == "amx" and kept == STORED:
-                made |= _amx(shape, asked or {}, emulates)
-        self.choices = _choose(shape, made, asked or {}, np.dtype(kept))
+        self.choices = _choose(shape, made, asked, arguments, told, digest_of_imports(module))
         self._by_direction = {way: made[choice.name] for way, choice in self.choices.items()}
 
     def forward(
@@ -156,6 +139,48 @@ class TunedConvolution:
             operation.use_scratch(memory)
 
 
+class TunedConvolution(ChosenConvolution):
+    """See `vectorized_ops.reference.convolution.Convolution`; images run fastest in memory.
+
+    The fastest of `algorithms` for each direction is measured when the operation is made, unless an
+    earlier measurement on such a machine is known; `choices` has the results. With ("direct",)
+    nothing is measured, and results do not depend on the machine's speed. `asked` names the
+    algorithm of a direction, whatever is faster. `kept` is the type of activations; AMX is used
+    where that is bfloat16 and the processor has it, or, if it was asked for and this `emulates`
+    what processors lack, in float32 to the same bits.
+
+    A NaN or infinity affects the outputs that it contributes to. By Winograd's algorithms it
+    affects all of their tile; by Strassen's two pixels and, in weights, also the filter, or
+    channel, half of all away; by AMX an infinite weight also outputs where it lies outside.
+    """
+
+    def __init__(
+        self,
+        shape: ConvolutionShape,
+        algorithms: tuple[str, ...] = ALGORITHMS,
+        asked: Mapping[str, str] | None = None,
+        kept: npt.DTypeLike = np.float32,
+        emulates: bool = False,
+    ) -> None:
+        unknown = set(algorithms) - set(ALGORITHMS)
+        if unknown or "direct" not in algorithms:
+            raise OperationError(
+                f"convolution algorithms {algorithms} were asked for: expected 'direct' and any of "
+                f"{', '.join(ALGORITHMS[1:])}"
+            )
+        made: dict[str, Any] = {"direct": _direct(shape, kept)}
+        for name in algorithms:
+            if name.startswith("winograd") and winograd_takes(shape):
+                made[name] = WinogradConvolution(shape, int(name[-1]))
+            elif name == "strassen" and strassen_takes(shape) and kept == np.float32:
+                made[name] = StrassenConvolution(shape)
+            elif name == "amx" and kept == STORED:
+                made |= _amx(shape, asked or {}, emulates)
+        told = _ROUNDED if kept == STORED else ""
+        arguments = Arguments(shape, partial(_zeros, kept))
+        super().__init__(shape, made, asked or {}, arguments, told, __name__)
+
+
 def _direct(shape: ConvolutionShape, kept: npt.DTypeLike) -> Any:
     if not depthwise_takes(shape):
         return Convolution(shape, kept)
@@ -185,41 +210,42 @@ def _amx_missing() -> str | None:
 
 
 def _choose(
-    shape: ConvolutionShape, made: dict[str, Any], asked: Mapping[str, str], kept: np.dtype[Any]
+    shape: ConvolutionShape,
+    made: Mapping[str, Any],
+    asked: Mapping[str, str],
+    arguments: Arguments,
+    told: str,
+    made_by: str,
 ) -> dict[str, Choice]:
     if len(made) == 1:
         asked = {**dict.fromkeys(DIRECTIONS, "direct"), **asked}
-    arguments = _Arguments(shape, kept)
-    rounded = " in bfloat16" * (kept != np.float32)
-    choices = {}
+    rounded, choices = told == _ROUNDED, {}
     for direction in DIRECTIONS:
         if (name := asked.get(direction)) is not None:
-            choices[direction] = _checked(shape, made, direction, name, rounded)
+            choices[direction] = _checked(shape, made, direction, name, told)
             continue
         candidates = {
             name: partial(arguments.run, direction, operation)
             for name, operation in made.items()
             if hasattr(operation, direction) and not (name == "amx" and _amx_missing())
         }
-        question = f"{direction} {shape!r}{rounded}"
+        question = f"{direction} {shape!r}{told}"
         product = 0.5 if rounded and _has_pairs(shape, direction) else 1.0
         expected = {name: _cost(shape, name, direction, product) for name in candidates}
-        choices[direction] = chosen(
-            question, candidates, cautious(expected), digest_of_imports(__name__)
-        )
+        choices[direction] = chosen(question, candidates, cautious(expected), made_by)
     for operation in made.values():  # what they measured with, for those of a whole network
         operation.use_scratch(aligned_zeros((0,)))
     return choices
 
 
 def _checked(
-    shape: ConvolutionShape, made: dict[str, Any], direction: str, name: str, rounded: str
+    shape: ConvolutionShape, made: Mapping[str, Any], direction: str, name: str, told: str
 ) -> Choice:
     able = [each for each, operation in made.items() if hasattr(operation, direction)]
     if name not in able:
-        reason = f" ({_why_not_amx(shape, bool(rounded))})" if name == "amx" else ""
+        reason = f" ({_why_not_amx(shape, told == _ROUNDED)})" if name == "amx" else ""
         raise OperationError(
-            f"algorithm '{name}' was asked for {direction} of a convolution {shape}{rounded}: "
+            f"algorithm '{name}' was asked for {direction} of a convolution {shape}{told}: "
             f"expected {' or '.join(repr(each) for each in able)}, which compute it, or 'auto'"
             f"{reason}"
         )
@@ -289,11 +315,13 @@ def cautious(expected: dict[str, float]) -> dict[str, float]:
 
 
 @final
-class _Arguments:
-    """Arrays to measure on, made when the first measurement needs them."""
+class Arguments:
+    """Arrays to measure on, made by `zeros` of a shape when the first measurement needs them."""
 
-    def __init__(self, shape: ConvolutionShape, kept: np.dtype[Any]) -> None:
-        self._shape, self._kept = shape, kept
+    def __init__(
+        self, shape: ConvolutionShape, zeros: Callable[[tuple[int, ...]], AnyArray]
+    ) -> None:
+        self._shape, self._zeros = shape, zeros
 
     def run(self, direction: str, operation: Any) -> None:
         """Compute one direction."""
@@ -316,5 +344,6 @@ class _Arguments:
     def _weights(self) -> AnyArray:
         return np.zeros(self._shape.weights, np.float32)
 
-    def _zeros(self, shape: tuple[int, ...]) -> AnyArray:
-        return zeros_images_last((padded_images(shape[0]), *shape[1:]), self._kept)
+
+def _zeros(kept: npt.DTypeLike, shape: tuple[int, ...]) -> AnyArray:
+    return zeros_images_last((padded_images(shape[0]), *shape[1:]), np.dtype(kept))

@@ -56,7 +56,7 @@ GAP = LANES
 
 
 @kernel
-def _gather(
+def gather_taps(
     own: Any, weights: Any, rows: int, filters: int, channels: int, first: int, begin: int,
     number: int, backward: bool, area: int, transpose_taps: int,
 ) -> None:  # fmt: skip
@@ -126,7 +126,7 @@ def _transform_weights(
             first = min(block * rows, filters - rows)
             for begin in range(0, channels, CHANNELS_AT_ONCE):
                 number = min(CHANNELS_AT_ONCE, channels - begin)
-                _gather(
+                gather_taps(
                     own, weights, rows, filters, channels, first, begin, number, backward, area,
                     transpose_taps,
                 )  # fmt: skip

@@ -28,7 +28,7 @@ from vectorized_ops.numba.kernels.convolution.winograd_pooled_transforms import 
 from vectorized_ops.winograd import transposed, winograd_transform
 
 
-class _Maps:
+class Maps:
     """The maps of a tile, from its constants: down, across, and where its points lie."""
 
     def __init__(self, outputs: Any, taps: Any, lines: Any, columns: Any) -> None:
@@ -60,7 +60,7 @@ def square_input_tile(
     signature = types.void(
         outputs, taps, lines, columns, out, index, index, images, *[index] * 6, zeros, *[index] * 4
     )
-    maps = _Maps(outputs, taps, lines, columns)
+    maps = Maps(outputs, taps, lines, columns)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
@@ -112,7 +112,7 @@ def square_output_tile(
         outputs, taps, lines, columns, points, index, index, bias, out, *[index] * 3, mask,
         *[index] * 8,
     )  # fmt: skip
-    maps = _Maps(outputs, taps, lines, columns)
+    maps = Maps(outputs, taps, lines, columns)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
@@ -193,7 +193,7 @@ def square_gradient_tile(
     signature = types.void(
         outputs, taps, lines, columns, pairs, out, index, index, pixels, index, index, index
     )
-    maps = _Maps(outputs, taps, lines, columns)
+    maps = Maps(outputs, taps, lines, columns)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
