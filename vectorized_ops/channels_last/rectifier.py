@@ -1,0 +1,48 @@
+"""Rectified linear units."""
+
+from __future__ import annotations
+
+import math
+
+from vectorized_ops.channels_last.neighbours import as_images
+from vectorized_ops.layout import AnyArray
+from vectorized_ops.numba.rectifier import Rectifier as Vectorised
+from vectorized_ops.reference.rectifier import Rectifier as Definition
+
+
+class Rectifier:
+    """See `vectorized_ops.reference.rectifier.Rectifier`; the same for any memory order."""
+
+    def __init__(self, slope: float = 0.0, ceiling: float = math.inf) -> None:
+        self._definition, self._vectorised = Definition(slope, ceiling), Vectorised(slope, ceiling)
+
+    def forward(self, inputs: AnyArray, out: AnyArray) -> None:
+        """Write the outputs; `out` may be `inputs`."""
+        seen = as_images(inputs, out)
+        if seen is None:
+            self._definition.forward(inputs, out)
+        else:
+            self._vectorised.forward(*seen)
+
+    def backward(
+        self, gradient: AnyArray, outputs: AnyArray, out: AnyArray, add: bool = False
+    ) -> None:
+        """Write, or add to `out`, the gradient of the inputs; `out` may be `gradient`."""
+        seen = as_images(gradient, outputs, out)
+        if seen is None:
+            self._definition.backward(gradient, outputs, out, add)
+        else:
+            self._vectorised.backward(*seen, add=add)
+
+
+_RELU = Rectifier()
+
+
+def relu_forward(inputs: AnyArray, out: AnyArray) -> None:
+    """See `vectorized_ops.reference.rectifier.relu_forward`; `out` may be `inputs`."""
+    _RELU.forward(inputs, out)
+
+
+def relu_backward(gradient: AnyArray, outputs: AnyArray, out: AnyArray) -> None:
+    """See `vectorized_ops.reference.rectifier.relu_backward`; `out` may be `gradient`."""
+    _RELU.backward(gradient, outputs, out)
