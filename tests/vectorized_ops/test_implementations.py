@@ -91,9 +91,7 @@ def test_without_winograd_numba_convolves_by_direct_sums() -> None:
 
 
 def test_convolutions_that_are_only_measured_compute_no_network() -> None:
-    with pytest.raises(
-        OperationError, match=r"'fft': expected one of .*, channels_last$"
-    ):
+    with pytest.raises(OperationError, match=r"'fft': expected one of .*, channels_last$"):
         operations("fft")
     expected = signatures(operations("reference").convolution)
     assert signatures(Operations("fft").convolution) == expected

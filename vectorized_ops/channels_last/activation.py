@@ -30,4 +30,5 @@ class Activation:
         if seen is None:
             self._definition.backward(gradient, inputs, out, add)
         else:
-            self._vectorised.backward(*seen, add=add)
+            arriving, given, target = seen
+            self._vectorised.backward(arriving, given, target, add)

@@ -14,4 +14,5 @@ def add(left: AnyArray, right: AnyArray, out: AnyArray, relu: bool = False) -> N
     if seen is None:
         definition.add(left, right, out, relu)
     else:
-        kernels.add(*seen, relu=relu)
+        first, second, target = seen
+        kernels.add(first, second, target, relu)

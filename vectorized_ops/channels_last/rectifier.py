@@ -32,7 +32,8 @@ class Rectifier:
         if seen is None:
             self._definition.backward(gradient, outputs, out, add)
         else:
-            self._vectorised.backward(*seen, add=add)
+            arriving, told, target = seen
+            self._vectorised.backward(arriving, told, target, add)
 
 
 _RELU = Rectifier()
