@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import accumulate, pairwise
 
 from vectorized_ops.channels_last.rows import check_shapes
-from vectorized_ops.channels_last.turning import turn
+from vectorized_ops.channels_last.turning import turn_in, turn_out
 from vectorized_ops.layout import AnyArray, images_last_in, padded_images
 from vectorized_ops.numba.dense import Dense as Vectorised
 from vectorized_ops.numba.emit.scratch import ScratchUser
@@ -47,9 +47,9 @@ class Dense(ScratchUser):
         check_shapes(self._inputs, inputs)
         check_shapes(self._outputs, out)
         given, _, results = self._pieces()
-        _turn_in(inputs, given)
+        turn_in(inputs, given)
         self._vectorised.forward(given, weights, bias, results, relu)
-        _turn_out(results, out)
+        turn_out(results, out)
 
     def backward_data(
         self,
@@ -63,14 +63,14 @@ class Dense(ScratchUser):
         check_shapes(self._outputs, gradient)
         check_shapes(self._inputs, out, mask)
         results, masking, above = self._pieces()
-        _turn_in(gradient, above)
+        turn_in(gradient, above)
         if add:
-            _turn_in(out, results)
+            turn_in(out, results)
         if mask is not None:
-            _turn_in(mask, masking)
+            turn_in(mask, masking)
         cut = None if mask is None else masking
         self._vectorised.backward_data(above, weights, results, add, cut)
-        _turn_out(results, out)
+        turn_out(results, out)
 
     def backward_weights(
         self, inputs: AnyArray, gradient: AnyArray, weights_out: AnyArray, bias_out: AnyArray | None
@@ -79,8 +79,8 @@ class Dense(ScratchUser):
         check_shapes(self._inputs, inputs)
         check_shapes(self._outputs, gradient)
         given, _, above = self._pieces()
-        _turn_in(inputs, given)
-        _turn_in(gradient, above)
+        turn_in(inputs, given)
+        turn_in(gradient, above)
         self._vectorised.backward_weights(given, above, weights_out, bias_out)
 
     def _pieces(self) -> list[AnyArray]:
@@ -92,13 +92,3 @@ class Dense(ScratchUser):
             images_last_in(memory[first:last], shape)
             for (first, last), shape in zip(bounds, shapes, strict=True)
         ]
-
-
-def _turn_in(values: AnyArray, out: AnyArray) -> None:
-    """Write vectors (N, I) in C order to `out` (N', I) whose images run fastest."""
-    turn(values[None], out.T[None])
-
-
-def _turn_out(values: AnyArray, out: AnyArray) -> None:
-    """Write vectors (N', I) whose images run fastest to `out` (N, I) in C order."""
-    turn(values.T[None, :, : len(out)], out[None])

@@ -114,6 +114,7 @@ def pass_arguments(
     table: int = 0,
     scalar: float = 0.0,
     sums: Sums | None = None,
+    summands: Sequence[tuple[int, int]] = (),
 ) -> Any:
     """Return what a pass over `count` rows of `channels` is given: int64.
 
@@ -121,11 +122,29 @@ def pass_arguments(
     """
     threads = threads_for(count * channels) if sums is None else sums.threads
     parts, totals = (0, 0) if sums is None else sums.addresses
-    places = [address for address, _ in read]
+    places = [address for address, _ in (*read, *summands)]
     past = bool(written) and all(
         past_caches(count * channels, out, channels, *places) for out in written
     )
-    arguments = [threads, count, channels, past, bits(scalar), table, parts, totals, 0]
-    for pair in (*written, *read):
+    arguments = [threads, count, channels, past, bits(scalar), table, parts, totals]
+    arguments.append(len(summands))
+    for pair in (*written, *read, *summands):
         arguments += pair
     return np.array(arguments, np.int64)
+
+
+def long_rows(*arrays: AnyArray) -> tuple[int, int, list[tuple[int, int]]]:
+    """Return number and length of rows for an operation that treats all values alike; the arrays.
+
+    Rows of arrays without gaps are lines, or if few threads share them everything; those of slices
+    of channels are pixels. Raises OperationError for arrays of different shapes, and as `rows`.
+    """
+    shape, size = arrays[0].shape, arrays[0].size
+    check_shapes(shape, *arrays[1:])
+    places = [rows(array) for array in arrays]
+    length = shape[-1]
+    if all(array.flags.c_contiguous for array in arrays):
+        alone = threads_for(size) == 1
+        length = size if alone else length * (shape[-2] if len(shape) > 2 else 1)
+        places = [(address, length) for address, _ in places]
+    return size // length, length, places

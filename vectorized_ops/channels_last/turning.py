@@ -37,7 +37,21 @@ def turn(matrices: AnyArray, out: AnyArray) -> None:
     padded = out.shape[2]
     tiles = number * -(-padded // LANES) * -(-width // LANES)
     threads = max(1, min(numba.get_num_threads(), tiles // _LEAST_TILES))
-    _turn(values, distance, number, height, width, target, out_distance, padded, threads)
+    given = values, distance, height, width, target, out_distance, padded
+    if threads > 1:
+        _turn(*given, tiles, threads)
+    else:  # to wake others takes longer
+        _turn_tiles(*given, 0, tiles)
+
+
+def turn_in(values: AnyArray, out: AnyArray) -> None:
+    """Write vectors (N, I) in C order to `out` (N', I) whose images run fastest."""
+    turn(values[None], out.T[None])
+
+
+def turn_out(values: AnyArray, out: AnyArray) -> None:
+    """Write vectors (N', I) whose images run fastest to `out` (N, I) in C order."""
+    turn(values.T[None, :, : len(out)], out[None])
 
 
 def _flat(array: AnyArray) -> tuple[AnyArray, int]:
@@ -53,29 +67,46 @@ def _flat(array: AnyArray) -> tuple[AnyArray, int]:
 def _turn(
     values: Any,
     distance: int,
-    number: int,
     height: int,
     width: int,
     out: Any,
     out_distance: int,
     padded: int,
+    tiles: int,
     threads: int,
 ) -> None:
-    down, across = (padded + LANES - 1) // LANES, (width + LANES - 1) // LANES
-    tiles = number * across * down
     for thread in numba.prange(threads):
-        for tile in range(part(tiles, thread, threads), part(tiles, thread + 1, threads)):
-            matrix, rest = tile // (across * down), tile % (across * down)
-            row, column = rest % down * LANES, rest // down * LANES
-            source = (matrix * height + row) * distance + column
-            target = (matrix * width + column) * out_distance + row
-            if row + LANES <= height and column + LANES <= width:
-                transpose_tile(out, target, out_distance, values, source, distance)
-            else:
-                _turn_part(
-                    values, source, distance, min(height - row, LANES), out, target, out_distance,
-                    min(padded - row, LANES), min(width - column, LANES),
-                )  # fmt: skip
+        _turn_tiles(
+            values, distance, height, width, out, out_distance, padded,
+            part(tiles, thread, threads), part(tiles, thread + 1, threads),
+        )  # fmt: skip
+
+
+@kernel
+def _turn_tiles(
+    values: Any,
+    distance: int,
+    height: int,
+    width: int,
+    out: Any,
+    out_distance: int,
+    padded: int,
+    first: int,
+    last: int,
+) -> None:
+    down, across = (padded + LANES - 1) // LANES, (width + LANES - 1) // LANES
+    for tile in range(first, last):
+        matrix, rest = tile // (across * down), tile % (across * down)
+        row, column = rest % down * LANES, rest // down * LANES
+        source = (matrix * height + row) * distance + column
+        target = (matrix * width + column) * out_distance + row
+        if row + LANES <= height and column + LANES <= width:
+            transpose_tile(out, target, out_distance, values, source, distance)
+        else:
+            _turn_part(
+                values, source, distance, min(height - row, LANES), out, target, out_distance,
+                min(padded - row, LANES), min(width - column, LANES),
+            )  # fmt: skip
 
 
 @kernel

@@ -8,6 +8,7 @@ from vectorized_ops.channels_last.rows import (
     Sums,
     bits,
     check_shapes,
+    long_rows,
     pass_arguments,
     past_caches,
     rows,
@@ -93,3 +94,16 @@ def test_arguments_are_counts_bits_and_addresses() -> None:
     assert np.array(bits(1.5)).view(np.float64) == 1.5
     assert all(address % 64 == 0 for address in sums.addresses)
     assert aligned_zeros((1,)).ctypes.data % 64 == 0
+
+
+def test_rows_of_equal_operations_are_as_long_as_arrays_allow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole, part = WIDE.copy(), WIDE[..., 3:20]
+    assert long_rows(whole) == (1, 4800, [(whole.ctypes.data, 4800)])
+    assert long_rows(part, part.copy())[:2] == (120, 17)
+    monkeypatch.setattr(tested, "threads_for", lambda _: 2)
+    assert long_rows(whole, whole)[:2] == (20, 240)
+    assert long_rows(whole[0, 0])[:2] == (6, 40)
+    with pytest.raises(OperationError, match="number of images"):
+        long_rows(whole, whole[:2])
