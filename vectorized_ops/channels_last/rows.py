@@ -136,11 +136,14 @@ def pass_arguments(
 def long_rows(*arrays: AnyArray) -> tuple[int, int, list[tuple[int, int]]]:
     """Return number and length of rows for an operation that treats all values alike; the arrays.
 
-    Rows of arrays without gaps are lines, or if few threads share them everything; those of slices
-    of channels are pixels. Raises OperationError for arrays of different shapes, and as `rows`.
+    Rows of arrays without gaps are lines, or if one thread does the work everything; those of
+    slices of channels are pixels. Without gaps arrays may all have their axes the other way round.
+    Raises OperationError for arrays of different shapes, and as `rows`.
     """
+    check_shapes(arrays[0].shape, *arrays[1:])
+    if all(array.flags.f_contiguous for array in arrays):
+        arrays = tuple(array.T for array in arrays)
     shape, size = arrays[0].shape, arrays[0].size
-    check_shapes(shape, *arrays[1:])
     places = [rows(array) for array in arrays]
     length = shape[-1]
     if all(array.flags.c_contiguous for array in arrays):

@@ -102,6 +102,7 @@ def test_rows_of_equal_operations_are_as_long_as_arrays_allow(
     whole, part = WIDE.copy(), WIDE[..., 3:20]
     assert long_rows(whole) == (1, 4800, [(whole.ctypes.data, 4800)])
     assert long_rows(part, part.copy())[:2] == (120, 17)
+    assert long_rows(whole.T, whole.T) == (1, 4800, [(whole.ctypes.data, 4800)] * 2)
     monkeypatch.setattr(tested, "threads_for", lambda _: 2)
     assert long_rows(whole, whole)[:2] == (20, 240)
     assert long_rows(whole[0, 0])[:2] == (6, 40)
