@@ -9,7 +9,10 @@ from typing import Any, final
 
 from vectorized_ops.errors import OperationError
 
-IMPLEMENTATIONS = ("reference", "numba", "onednn")
+IMPLEMENTATIONS = ("reference", "numba", "onednn", "channels_last")
+
+_COMPLETED_BY = {"channels_last": "reference"}
+"""Whose parts, in the same memory order, an implementation has where it lacks its own."""
 
 PRECISIONS = ("float32", "bfloat16")
 """How activations and their gradients are kept."""
@@ -122,13 +125,24 @@ class Operations:
         return make if self._winograd else partial(make, algorithm="direct")
 
     def part(self, module: str, name: str) -> Any:
-        """Return an attribute of one of the implementation's modules, None if there is none."""
-        path = f"{__package__}.{self.name}"
-        for step in module.split("."):
-            path = f"{path}.{step}"
-            if find_spec(path) is None:
-                return None
-        return getattr(import_module(path), name, None)
+        """Return an attribute of one of the implementation's modules, None if there is none.
+
+        What "channels_last" lacks is the reference's.
+        """
+        for package in (self.name, _COMPLETED_BY.get(self.name)):
+            found = None if package is None else _attribute(package, module, name)
+            if found is not None:
+                return found
+        return None
+
+
+def _attribute(package: str, module: str, name: str) -> Any:
+    path = f"{__package__}.{package}"
+    for step in module.split("."):
+        path = f"{path}.{step}"
+        if find_spec(path) is None:
+            return None
+    return getattr(import_module(path), name, None)
 
 
 def operations(
@@ -142,6 +156,9 @@ def operations(
     "numba" measures which algorithm convolves each shape fastest. Without `winograd`, which
     includes Strassen's, it sums directly, with smaller rounding errors. Instructions for bfloat16
     that are asked for and that the processor lacks are computed without them if it `emulates`.
+
+    "channels_last" has the kernels of "numba" for arrays in C order, whose images need no padding:
+    it is for small batches.
     """
     if name not in IMPLEMENTATIONS:
         raise OperationError(

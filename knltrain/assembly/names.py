@@ -62,9 +62,10 @@ OPTIMIZERS: dict[str, MakesOptimizer] = {
     name: factories.optimizer(name)
     for name in ("sgd", "lars", "adamw", "adam", "adagrad", "rmsprop", "adadelta")
 }
-# oneDNN computes networks; optimizers and exchange rules beside it run Numba's kernels.
+# Optimizers and exchange rules run Numba's kernels beside all that computes networks.
 KERNELS: dict[str, Callable[[], Kernels]] = {
     "numba": factories.numba_kernels,
+    "channels_last": factories.numba_kernels,
     "onednn": factories.numba_kernels,
     "reference": factories.reference_kernels,
 }

@@ -58,7 +58,9 @@ class BackendConfig(Table):
 
     name: Name = Field(default="cpu", description="'cpu' or 'torch'")
     implementation: Name = Field(
-        default="numba", description="kernels of the cpu backend: 'numba', 'onednn' or 'reference'"
+        default="numba",
+        description="kernels of the cpu backend: 'numba', 'channels_last' (of small batches),"
+        " 'onednn' or 'reference'",
     )
     engine: Literal["eager", "compile", "ipex"] = Field(
         default="eager",

@@ -24,7 +24,11 @@ MISSING = {
         "chosen",
         "prepare",
     },
+    "channels_last": {"pooled_convolution", "chosen"},
 }
+
+BORROWED = {"onednn": {"reference"}, "channels_last": {"reference", "numba"}}
+"""Whose parts an implementation offers as they are: the reference's have C order, too."""
 
 PARTS = [name for name in vars(Operations) if not name.startswith("_") and name != "part"]
 
@@ -33,11 +37,11 @@ PARTS = [name for name in vars(Operations) if not name.startswith("_") and name 
 def test_every_implementation_is_found_in_its_own_package(name: str) -> None:
     found = operations(name)
     assert found.name == name
-    borrowed = {"reference", name} if name == "onednn" else {name}  # it shares C order
+    packages = {name, *BORROWED.get(name, ())}
     for operation in PARTS:
         part = getattr(found, operation)
         if callable(part):
-            assert part.__module__.split(".")[1] in borrowed, operation
+            assert part.__module__.split(".")[1] in packages, operation
 
 
 @pytest.mark.parametrize("name", IMPLEMENTATIONS)
@@ -50,7 +54,11 @@ def test_operations_that_an_implementation_has_not_are_none(name: str) -> None:
 def test_numba_alone_keeps_activations_in_bfloat16() -> None:
     assert operations("numba", precision="bfloat16").kept == np.uint16
     assert operations("onednn").kept == np.float32
-    for name, precision in (("onednn", "bfloat16"), ("numba", "half")):
+    for name, precision in (
+        ("onednn", "bfloat16"),
+        ("channels_last", "bfloat16"),
+        ("numba", "half"),
+    ):
         with pytest.raises(OperationError, match=f"precision '{precision}' of .* '{name}'"):
             operations(name, precision=precision)
 
@@ -83,7 +91,7 @@ def test_without_winograd_numba_convolves_by_direct_sums() -> None:
 
 
 def test_convolutions_that_are_only_measured_compute_no_network() -> None:
-    with pytest.raises(OperationError, match=r"'fft': expected one of reference, numba, onednn$"):
+    with pytest.raises(OperationError, match=r"'fft': expected one of .*, channels_last$"):
         operations("fft")
     expected = signatures(operations("reference").convolution)
     assert signatures(Operations("fft").convolution) == expected

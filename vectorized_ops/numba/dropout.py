@@ -56,7 +56,7 @@ class Dropout:
         past = not add and streamed(target[0], out.nbytes, source[0])
         channels, size = out.shape[-1], out.size // len(out)
         step, numbers = (0, 1) if self._per_image else (1, size)
-        _keep(
+        keep(
             *source, *target, *cut, size // channels, channels, len(out),
             first_image * numbers, step, numbers,
             *key_halves(key), self._drop_below, self._factor, add, mask is not None, past,
@@ -65,7 +65,7 @@ class Dropout:
 
 
 @parallel_kernel
-def _keep(
+def keep(
     values: Any,
     distance: int,
     out: Any,
@@ -87,6 +87,10 @@ def _keep(
     past: bool,
     threads: int,
 ) -> None:
+    """Deliver the values that are kept: `pixels` of `channels` rows, each of so many images.
+
+    Rows are numbered `step` apart from `first_number` on, the images of a row `numbers` apart.
+    """
     total = pixels * channels
     key = _hashed(key_low ^ _hashed(key_high ^ KEY_OFFSET))
     for thread in numba.prange(threads):

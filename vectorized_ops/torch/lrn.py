@@ -82,7 +82,9 @@ def _arguments(
     counts = threads, out.numel() // channels, channels, past_caches([out], [images])
     tensors = out, images, gradient
     places = (0 if each is None else maps_address(each, out.shape, out.dtype) for each in tensors)
-    return np.array([*counts, *bits, *places], np.int64), ACTIVATIONS[out.dtype]
+    distances, whole, unmasked = [channels] * 3, [0], [0, 0, 0]
+    arguments = [*counts, *bits, *places, *distances, *whole, *unmasked]
+    return np.array(arguments, np.int64), ACTIVATIONS[out.dtype]
 
 
 class LocalResponseNorm(nn.LocalResponseNorm):

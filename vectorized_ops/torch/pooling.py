@@ -185,7 +185,11 @@ def _arguments(
         *(address(share, share.shape) for share in shares),
         *([] if shares else [0, 0]),
     )
-    return np.array([*sizes, *flags, *addresses], np.int64), ACTIVATIONS[out.dtype]
+    distances = channels, channels, padded(channels)
+    whole, unmasked = [0], [0, 0, 0]
+    return np.array(
+        [*sizes, *flags, *addresses, *distances, *whole, *unmasked], np.int64
+    ), ACTIVATIONS[out.dtype]
 
 
 def _pooled(size: torch.Size, shape: PoolingShape) -> torch.Size:

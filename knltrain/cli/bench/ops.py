@@ -16,8 +16,8 @@ from knltrain.cli.bench.report import check_files, listed, report_option, show
     "--implementations",
     default="numba,onednn",
     show_default=True,
-    help="Of numba, onednn, reference, numba-bfloat16, for products onednn-bfloat16, and for"
-    " convolutions fft; separated by commas, the first compared with the others.",
+    help="Of numba, channels_last, onednn, reference, numba-bfloat16, for products onednn-bfloat16,"
+    " and for convolutions fft; separated by commas, the first compared with the others.",
 )
 @click.option("--operations", default="", help="Only these, as 'convolution'; separated by commas.")
 @click.option(

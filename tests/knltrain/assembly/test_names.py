@@ -116,7 +116,12 @@ def test_size_is_that_of_the_packed_vector(config):
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize(
     ("implementation", "kernels"),
-    [("numba", "numba"), ("onednn", "numba"), ("reference", "reference")],
+    [
+        ("numba", "numba"),
+        ("channels_last", "numba"),
+        ("onednn", "numba"),
+        ("reference", "reference"),
+    ],
 )
 def test_kernels_beside_the_network_follow_the_implementation(
     config, implementation, kernels, name

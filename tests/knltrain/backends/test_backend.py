@@ -38,6 +38,7 @@ BACKENDS: dict[str, Callable[[Network, int], Backend]] = {
     "reference": lambda network, images: direct(network, images, "reference"),
     "numba": lambda network, images: direct(network, images, "numba"),
     "onednn": lambda network, images: direct(network, images, "onednn"),
+    "channels_last": lambda network, images: direct(network, images, "channels_last"),
 }
 
 APART = {
@@ -92,6 +93,7 @@ OF_A_LOSS: dict[str, Callable[[Network, Loss], Backend]] = {
     "reference": lambda network, loss: direct(network, 20, "reference", loss=loss),
     "numba": lambda network, loss: direct(network, 20, "numba", loss=loss),
     "onednn": lambda network, loss: direct(network, 20, "onednn", loss=loss),
+    "channels_last": lambda network, loss: direct(network, 20, "channels_last", loss=loss),
     "slices": lambda network, loss: direct(network, 20, "numba", micro_batch=16, loss=loss),
 }
 LOSSES: dict[str, Loss] = {

@@ -96,7 +96,11 @@ def test_frozen_normalisations_use_fixed_statistics_in_training(images: int) -> 
         if spec.is_statistic:
             assert spec.is_frozen
             parameters.views[spec.name][...] = np.linspace(0.5, 1.5, spec.size)
-    backends = {**BACKENDS, "onednn": lambda each: direct(each, 20, "onednn")}
+    backends = {
+        **BACKENDS,
+        "onednn": lambda each: direct(each, 20, "onednn"),
+        "channels_last": lambda each: direct(each, 20, "channels_last"),
+    }
     found = {}
     for name, make in backends.items():
         backend = make(network)

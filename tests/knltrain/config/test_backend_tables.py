@@ -93,6 +93,10 @@ def test_devices_are_named_as_pytorch_names_them(load: Load, device: str) -> Non
             "device = 'cuda' is of backend 'torch' with engine 'eager' or 'compile'",
         ),
         (
+            ["backend.implementation=channels_last", "backend.precision=bfloat16"],
+            "implementation = 'channels_last', engine = 'eager': expected 'cpu' with 'numba'",
+        ),
+        (
             ["backend.implementation=onednn", "backend.precision=bfloat16"],
             "precision = 'bfloat16' with name = 'cpu', implementation = 'onednn'",
         ),

@@ -68,7 +68,7 @@ def holding() -> HoldingReducer:
     return HoldingReducer()
 
 
-@pytest.fixture(params=["reference", "numba", "onednn"])
+@pytest.fixture(params=["reference", "numba", "onednn", "channels_last"])
 def options(request: pytest.FixtureRequest) -> Options:
     """Each implementation, without measurements."""
     return Options(implementation=str(request.param), winograd=False)

@@ -119,7 +119,7 @@ def _onednn_takes(network: Network) -> bool:
     }
 
 
-@pytest.mark.parametrize("implementation", ["reference", "numba"], indirect=True)
+@pytest.mark.parametrize("implementation", ["reference", "numba", "channels_last"], indirect=True)
 def test_dropout_follows_from_the_key_of_the_batch(implementation: str) -> None:
     network = headed("dropped", Convolution("conv", 8, 1), Dropout("a"), Dropout("b"))
     parameters, batch = parameters_of(network), batch_of(network, 17)
@@ -133,7 +133,7 @@ def test_dropout_follows_from_the_key_of_the_batch(implementation: str) -> None:
     assert len({gradient.tobytes() for gradient in gradients}) >= 3
 
 
-@pytest.mark.parametrize("implementation", ["reference", "numba"], indirect=True)
+@pytest.mark.parametrize("implementation", ["reference", "numba", "channels_last"], indirect=True)
 def test_each_dropout_decides_for_itself(implementation: str) -> None:
     """If both dropped the same, as many values would pass both as pass one: a half."""
     network = headed("twice", Dropout("a", 0.5), Dropout("b", 0.5), Convolution("conv", 8, 1))

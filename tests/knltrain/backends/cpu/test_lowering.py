@@ -79,7 +79,7 @@ def test_normalisations_take_over_the_additions_and_relus_behind_them(implementa
     ]
 
 
-@pytest.mark.parametrize("implementation", ["reference", "numba", "onednn"])
+@pytest.mark.parametrize("implementation", ["reference", "numba", "onednn", "channels_last"])
 @pytest.mark.parametrize(
     "activation", [ReLU("act", ceiling=6.0), ReLU("act", 0.1), Activation("act", "silu")]
 )
@@ -367,7 +367,7 @@ class Shuffle(Layer):
         return CopyShape((images, *input_shapes[0]))
 
 
-@pytest.mark.parametrize("implementation", ["reference", "numba", "onednn"])
+@pytest.mark.parametrize("implementation", ["reference", "numba", "onednn", "channels_last"])
 def test_unknown_layer_is_refused_with_the_way_out(implementation: str) -> None:
     with pytest.raises(NetworkError, match=r"layer 'new' is a Shuffle.*backend\.name = .torch."):
         lowered(headed("unknown", Shuffle("new")), implementation)

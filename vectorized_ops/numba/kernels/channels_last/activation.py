@@ -12,7 +12,7 @@ import numpy as np
 from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.lanes import Lanes, Value
 from vectorized_ops.numba.emit.raw_arrays import array_at
-from vectorized_ops.numba.kernels.arithmetic.rectifier import rectified
+from vectorized_ops.numba.kernels.arithmetic.rectifier import at_least, rectified
 from vectorized_ops.numba.kernels.channels_last.rows import (
     CHANNELS,
     TOTALS,
@@ -27,6 +27,10 @@ _pad = kernel(padded)
 
 def _rectified(lanes: Lanes, read: list[Value], _none: list[Value], _scalar: Value) -> Results:
     return [rectified(lanes, read[0])], []
+
+
+def _joined(lanes: Lanes, read: list[Value], _none: list[Value], floor: Value) -> Results:
+    return [at_least(lanes, lanes.add(read[0], read[1]), floor)], []
 
 
 def _copied(_lanes: Lanes, read: list[Value], _none: list[Value], _scalar: Value) -> Results:
@@ -44,6 +48,7 @@ def _cut_and_summed(lanes: Lanes, read: list[Value], _none: list[Value], _scalar
 
 
 _rectify_pass = pass_over_rows(_rectified, writes=1, reads=1)
+_join_pass = pass_over_rows(_joined, writes=1, reads=2)
 _copy_pass = pass_over_rows(_copied, writes=1, reads=1)
 _add_pass = pass_over_rows(_copied, writes=1, reads=0, summing=True)
 _cut_pass = pass_over_rows(_cut, writes=1, reads=1, summing=True)
@@ -54,6 +59,12 @@ _cut_and_sum_pass = pass_over_rows(_cut_and_summed, writes=1, reads=1, sums=1, s
 def rectify(arguments: Any, element: Any) -> None:
     """Write max(x, 0), NaN where x is NaN; in its place if need be."""
     _rectify_pass(arguments, element)
+
+
+@kernel
+def join(arguments: Any, element: Any) -> None:
+    """Write the sum of both arrays that are read, but at least the scalar."""
+    _join_pass(arguments, element)
 
 
 @kernel

@@ -15,6 +15,7 @@ from vectorized_ops.numba.emit import bfloat16
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value
 
 _INT32, _FLOAT = ir.IntType(32), ir.FloatType()
+_BYTES, _INDICES = ir.VectorType(ir.IntType(8), LANES), ir.VectorType(_INT32, LANES)
 
 
 def element_of(signature: Any) -> Any:
@@ -56,6 +57,29 @@ def store_lanes(
     kind = ir.FunctionType(ir.VoidType(), [stored, vector.type, _INT32, mask.type])
     store = _function(lanes, kind, f"llvm.masked.store.{name}")
     lanes.builder.call(store, [value, vector, _INT32(size), mask])
+
+
+def load_bytes(lanes: Lanes, pointer: Value, mask: Value | None) -> Value:
+    """Return the bytes at `pointer` as lane integers; with a mask only its lanes are read."""
+    if mask is None:
+        return lanes.load_bytes(pointer)
+    place = at_type(lanes, pointer, _BYTES)
+    kind = ir.FunctionType(_BYTES, [place.type, _INT32, mask.type, _BYTES])
+    load = _function(lanes, kind, f"llvm.masked.load.v{LANES}i8.p0")
+    narrow = lanes.builder.call(load, [place, _INT32(1), mask, ir.Constant(_BYTES, None)])
+    return lanes.builder.zext(narrow, _INDICES)
+
+
+def store_bytes(lanes: Lanes, which: Value, pointer: Value, mask: Value | None) -> None:
+    """Write small lane integers as bytes; with a mask, write only its lanes."""
+    if mask is None:
+        lanes.store_bytes(which, pointer)
+        return
+    place = at_type(lanes, pointer, _BYTES)
+    kind = ir.FunctionType(ir.VoidType(), [_BYTES, place.type, _INT32, mask.type])
+    store = _function(lanes, kind, f"llvm.masked.store.v{LANES}i8.p0")
+    narrow = lanes.builder.trunc(which, _BYTES)
+    lanes.builder.call(store, [narrow, place, _INT32(1), mask])
 
 
 def _stored(pointer: Value) -> tuple[Any, str, int]:

@@ -20,6 +20,7 @@ from vectorized_ops.numba.emit.flow import fold
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
 from vectorized_ops.numba.kernels.arithmetic import lrn as arithmetic
 from vectorized_ops.numba.kernels.arithmetic.rectifier import at_least
+from vectorized_ops.numba.kernels.channels_last.delivery import Delivery
 from vectorized_ops.numba.kernels.channels_last.lanes import (
     element_of,
     first_lanes,
@@ -39,13 +40,16 @@ from vectorized_ops.numba.kernels.channels_last.team import (
 
 (
     _THREADS, ROWS, CHANNELS, PAST, BIAS, FACTOR, SLOPE, FLOOR, OUT, VALUES, GRADIENT,
-) = range(THREADS, THREADS + 11)  # fmt: skip
+    OUT_DISTANCE, VALUES_DISTANCE, GRADIENT_DISTANCE, ADD, MASKED, MASK, MASK_DISTANCE,
+) = range(THREADS, THREADS + 18)  # fmt: skip
 """Places in the arguments of both kernels: counts, a flag, bits of doubles, addresses.
 
 The kernels are also given the dtype of the arrays, as `rows` has it.
 
 SLOPE is -2 * factor * beta. Values below FLOOR (NaN: none) count as if they were FLOOR, as a ReLU
-makes them, and the gradient of values that are not above it is zero.
+makes them, and the gradient of values that are not above it is zero. Rows of each array lie its
+DISTANCE apart. ADD and MASKED are flags of the backward pass: to add to what is there, and to write
+zero where MASK is <= 0.
 """
 
 LARGEST_SIDE = 8
@@ -117,12 +121,20 @@ class _Rows:
         self._out, self._values, self._gradient = (
             address(lanes, given, place, element) for place in (OUT, VALUES, GRADIENT)
         )
+        self._distances = [
+            argument(lanes, given, place)
+            for place in (OUT_DISTANCE, VALUES_DISTANCE, GRADIENT_DISTANCE, MASK_DISTANCE)
+        ]
+        self._mask = address(lanes, given, MASK, element)
+        add, masked = (flag(lanes, given, place) for place in (ADD, MASKED))
+        self._delivery = Delivery(lanes, add, masked, self._past)
         self._zero = lanes.constant(0.0)
 
     def forward(self, row: Value) -> list[Value]:
         """Write x * s^-beta."""
         lanes = self._lanes
-        values, out = self._row(self._values, row), self._row(self._out, row)
+        to, values_apart, _, _ = self._distances
+        values, out = self._row(self._values, row, values_apart), self._row(self._out, row, to)
 
         def step(carried: list[Value], offset: Value) -> tuple[Value, list[Value]]:
             before, here, value = carried
@@ -132,14 +144,16 @@ class _Rows:
             return lanes.multiply(value, power), [here, behind, following]
 
         first = self._value(values, lanes.integer(0))
-        self._write(out, [self._zero, lanes.multiply(first, first), first], step)
+        self._write(out, None, [self._zero, lanes.multiply(first, first), first], step)
         return []
 
     def backward(self, row: Value) -> list[Value]:
         """Write the gradient of x."""
         lanes = self._lanes
-        values, arriving, out = (
-            self._row(start, row) for start in (self._values, self._gradient, self._out)
+        starts = self._out, self._values, self._gradient, self._mask
+        out, values, arriving, mask = (
+            self._row(start, row, apart)
+            for start, apart in zip(starts, self._distances, strict=True)
         )
 
         def ahead(squares: list[Value], value: Value, offset: Value) -> list[Value]:
@@ -167,35 +181,47 @@ class _Rows:
         squares = [lanes.multiply(vector, vector) for vector in (first, second)]
         scaled, share = ahead([self._zero, *squares], first, lanes.integer(0))
         start = [first, scaled, self._zero, share, squares[0], second, squares[1]]
-        self._write(out, start, step)
+        self._write(out, mask, start, step)
         return []
 
     def _write(
         self,
         out: Value,
+        mask: Value | None,
         start: list[Value],
         step: Callable[[list[Value], Value], tuple[Value, list[Value]]],
     ) -> None:
-        """Emit the loop over vectors; only the last may be in part beyond the row."""
+        """Emit the loop over vectors; only the last may be in part beyond the row.
+
+        With a `mask` they are a gradient, which is delivered.
+        """
         lanes = self._lanes
+
+        def store(result: Value, offset: Value, inside: Value | None) -> None:
+            place = lanes.at(out, offset)
+            if mask is None:
+                store_lanes(lanes, result, place, inside, self._past)
+            else:
+                self._delivery.write([result], [place], [lanes.at(mask, offset)], inside)
+
         whole = lanes.quotient(lanes.builder.sub(self._channels, lanes.integer(1)), LANES)
 
         def body(index: Value, carried: list[Value]) -> list[Value]:
             offset = lanes.product(index, LANES)
             result, carried = step(carried, offset)
-            lanes.store_streamed(result, lanes.at(out, offset), self._past)
+            store(result, offset, None)
             return carried
 
         carried = fold(lanes, 0, whole, start, body)
         offset = lanes.product(whole, LANES)
         result, _ = step(carried, offset)
-        rest, last = lanes.builder.sub(self._channels, offset), lanes.at(out, offset)
+        rest = lanes.builder.sub(self._channels, offset)
         is_whole = lanes.builder.icmp_signed("==", rest, lanes.integer(LANES))
         with lanes.builder.if_else(is_whole) as (full, partly):
             with full:
-                lanes.store_streamed(result, last, self._past)
+                store(result, offset, None)
             with partly:
-                store_lanes(lanes, result, last, first_lanes(lanes, rest), self._past)
+                store(result, offset, first_lanes(lanes, rest))
 
     def _load(self, row: Value, offset: Value) -> Value:
         """Return the vector at `offset` of a row, zeros where that is beyond it."""
@@ -208,8 +234,8 @@ class _Rows:
         lanes, value = self._lanes, self._load(row, offset)
         return at_least(lanes, value, self._floor)
 
-    def _row(self, start: Value, row: Value) -> Value:
-        return self._lanes.at(start, self._lanes.product(row, self._channels))
+    def _row(self, start: Value, row: Value, apart: Value) -> Value:
+        return self._lanes.at(start, self._lanes.product(row, apart))
 
     def _sum(self, vectors: list[Value], turned: bool = False) -> Value:
         """Return the sums over the windows of the middle one of three vectors."""

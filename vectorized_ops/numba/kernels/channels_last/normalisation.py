@@ -60,14 +60,16 @@ def _normalise(lanes: Lanes, read: list[Value], constants: list[Value], floor: V
 
 
 class EpiloguePasses(NamedTuple):
-    """Kernels that write the epilogue of z, sum up the gradient, and write that of x.
+    """Kernels that write the epilogue of z, sum up the gradient, and write or add that of x.
 
-    Their arguments are as those of `normalise`, `gradient_sums` and `denormalise`.
+    Their arguments are as those of `normalise`, `gradient_sums`, `denormalise` and
+    `add_denormalised`.
     """
 
     normalise: Any
     gradient_sums: Any
     denormalise: Any
+    add_denormalised: Any
 
 
 @functools.cache
@@ -78,7 +80,7 @@ def epilogue_passes(number: int, clipped: bool = False) -> EpiloguePasses:
     ceiling of one whose slope is 0.
     """
     if number == FLOOR:
-        return EpiloguePasses(normalise, gradient_sums, denormalise)
+        return EpiloguePasses(normalise, gradient_sums, denormalise, add_denormalised)
 
     def limits(scalar: Value) -> tuple[Value, Value]:
         return (scalar.type(0.0), scalar) if clipped else (scalar, scalar.type(math.inf))
@@ -97,13 +99,17 @@ def epilogue_passes(number: int, clipped: bool = False) -> EpiloguePasses:
         return [], arithmetic.gradient_sums(*passed)
 
     def back(lanes: Lanes, read: list[Value], constants: list[Value], scalar: Value) -> Results:
-        values, arriving = read
+        values, arriving, *before = read
         passed = through(lanes, scalar)
-        return [arithmetic.values_gradient(lanes, values, arriving, constants, passed)], []
+        result = arithmetic.values_gradient(lanes, values, arriving, constants, passed)
+        return [_added(lanes, result, before)], []
 
     written_pass = pass_over_rows(written, writes=1, reads=1, constants=arithmetic.FORWARD)
     summed_pass = pass_over_rows(summed, writes=0, reads=2, constants=arithmetic.FORWARD, sums=2)
-    back_pass = pass_over_rows(back, writes=1, reads=2, constants=arithmetic.BACKWARD)
+    back_pass, added_pass = (
+        pass_over_rows(back, writes=1, reads=reads, constants=arithmetic.BACKWARD)
+        for reads in (2, 3)
+    )
 
     @kernel
     def write(arguments: Any, element: Any) -> None:
@@ -117,7 +123,17 @@ def epilogue_passes(number: int, clipped: bool = False) -> EpiloguePasses:
     def go_back(arguments: Any, element: Any) -> None:
         back_pass(arguments, element)
 
-    return EpiloguePasses(write, sum_up, go_back)
+    @kernel
+    def add_back(arguments: Any, element: Any) -> None:
+        added_pass(arguments, element)
+
+    return EpiloguePasses(write, sum_up, go_back, add_back)
+
+
+def _added(lanes: Lanes, result: Value, addends: list[Value]) -> Value:
+    for addend in addends:
+        result = lanes.add(addend, result)
+    return result
 
 
 def _above(lanes: Lanes, floor: Value) -> arithmetic.Through:
@@ -136,9 +152,10 @@ def _gradient_sums(
 def _values_gradient(
     lanes: Lanes, read: list[Value], constants: list[Value], floor: Value
 ) -> Results:
-    values, arriving = read
+    values, arriving, *before = read
     through = _above(lanes, floor)
-    return [arithmetic.values_gradient(lanes, values, arriving, constants, through)], []
+    result = arithmetic.values_gradient(lanes, values, arriving, constants, through)
+    return [_added(lanes, result, before)], []
 
 
 def _joint_gradient_sums(
@@ -157,8 +174,9 @@ _sums_pass = pass_over_rows(_gradient_sums, writes=0, reads=2, constants=arithme
 _joint_sums_pass = pass_over_rows(
     _joint_gradient_sums, writes=1, reads=2, constants=(arithmetic.MEAN,), sums=2, summing=True
 )
-_values_gradient_pass = pass_over_rows(
-    _values_gradient, writes=1, reads=2, constants=arithmetic.BACKWARD
+_values_gradient_pass, _added_gradient_pass = (
+    pass_over_rows(_values_gradient, writes=1, reads=reads, constants=arithmetic.BACKWARD)
+    for reads in (2, 3)
 )
 
 
@@ -200,6 +218,19 @@ def statistics(
             unbiased = variance * (rows / (rows - 1.0))
             running[c] = (1.0 - momentum) * running[c] + momentum * mean
             spread[c] = (1.0 - momentum) * spread[c] + momentum * unbiased
+
+
+@kernel
+def write_statistics(arguments: Any, mean: Any, variance: Any) -> None:
+    """Write mean and biased variance (C,) float32 from what `moments` found."""
+    rows, channels = arguments[ROWS], arguments[CHANNELS]
+    row = _pad(channels)
+    pivots = array_at(arguments[TABLE], (row,), np.float32)
+    totals = array_at(arguments[TOTALS], (arguments[THREADS], 2, row), np.float64)
+    for c in range(channels):
+        mean[c], variance[c] = arithmetic.mean_and_variance(
+            pivots[c], _over_threads(totals, 0, c), _over_threads(totals, 1, c), rows
+        )
 
 
 @kernel
@@ -296,3 +327,9 @@ def denormalise(arguments: Any, element: Any) -> None:
     The array written may be one of those read.
     """
     _values_gradient_pass(arguments, element)
+
+
+@kernel
+def add_denormalised(arguments: Any, element: Any) -> None:
+    """Do so, and add the third array that is read."""
+    _added_gradient_pass(arguments, element)

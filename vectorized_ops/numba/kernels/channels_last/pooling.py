@@ -14,7 +14,13 @@ from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.flow import when
 from vectorized_ops.numba.emit.lanes import Lanes, Value, tile
 from vectorized_ops.numba.kernels.arithmetic.rectifier import rectified
-from vectorized_ops.numba.kernels.channels_last.lanes import element_of, store_lanes
+from vectorized_ops.numba.kernels.channels_last.delivery import Delivery
+from vectorized_ops.numba.kernels.channels_last.lanes import (
+    element_of,
+    load_bytes,
+    store_bytes,
+    store_lanes,
+)
 from vectorized_ops.numba.kernels.channels_last.team import emit_in_team
 from vectorized_ops.numba.kernels.channels_last.windows import (
     EmitVectors,
@@ -28,9 +34,16 @@ LARGEST_WINDOW = 256
 
 
 def _write(pooling: Pooling, target: Value, vectors: Vectors, results: list[Value]) -> None:
-    places = vectors.places(pooling.out, target, pooling.channels)
+    places = vectors.places(pooling.out, target, pooling.out_distance)
     for value, place in zip(results, places, strict=True):
         store_lanes(pooling.lanes, value, place, vectors.mask, pooling.past)
+
+
+def _deliver(pooling: Pooling, target: Value, vectors: Vectors, results: list[Value]) -> None:
+    out = vectors.places(pooling.out, target, pooling.out_distance)
+    masks = vectors.places(pooling.mask, target, pooling.mask_distance)
+    delivery = Delivery(pooling.lanes, pooling.add, pooling.masked, pooling.past)
+    delivery.write(results, out, masks, vectors.mask)
 
 
 def _largest(pooling: Pooling, target: Value, sources: Sources, vectors: Vectors) -> None:
@@ -39,7 +52,7 @@ def _largest(pooling: Pooling, target: Value, sources: Sources, vectors: Vectors
 
     def gather(y: Value, x: Value, pixel: Value, best: list[Value]) -> list[Value]:
         place, results = lanes.same(sources.place(y, x)), []
-        for i, value in enumerate(vectors.load(pooling.values, pixel, pooling.channels)):
+        for i, value in enumerate(vectors.load(pooling.values, pixel, pooling.values_distance)):
             results.append(lanes.larger(best[i], best[number + i], value, place))
         return [value for value, _ in results] + [which for _, which in results]
 
@@ -51,7 +64,7 @@ def _largest(pooling: Pooling, target: Value, sources: Sources, vectors: Vectors
     _write(pooling, target, vectors, outputs)
     names = vectors.places(pooling.which, target, pooling.bytes_of_pixel)
     for which, name in zip(best[number:], names, strict=True):
-        lanes.store_bytes(which, name)
+        store_bytes(lanes, which, name, vectors.mask)
 
 
 def _winners(pooling: Pooling, target: Value, sources: Sources, vectors: Vectors) -> None:
@@ -60,11 +73,11 @@ def _winners(pooling: Pooling, target: Value, sources: Sources, vectors: Vectors
 
     def gather(y: Value, x: Value, window: Value, sums: list[Value]) -> list[Value]:
         place = lanes.same(sources.place(y, x))
-        slopes = vectors.load(pooling.values, window, pooling.channels)
+        slopes = vectors.load(pooling.values, window, pooling.values_distance)
         names = vectors.places(pooling.which, window, pooling.bytes_of_pixel)
 
         def cut(slopes: list[Value]) -> list[Value]:
-            outputs = vectors.load(pooling.outputs, window, pooling.channels)
+            outputs = vectors.load(pooling.outputs, window, pooling.values_distance)
             return [
                 lanes.zero_unless_positive(output, slope)
                 for output, slope in zip(outputs, slopes, strict=True)
@@ -72,12 +85,12 @@ def _winners(pooling: Pooling, target: Value, sources: Sources, vectors: Vectors
 
         slopes = when(lanes, pooling.rectify, slopes, cut)
         return [
-            lanes.add(total, lanes.where_same(lanes.load_bytes(name), place, slope))
+            lanes.add(total, lanes.where_same(load_bytes(lanes, name, vectors.mask), place, slope))
             for total, name, slope in zip(sums, names, slopes, strict=True)
         ]
 
     sums = sources.fold([lanes.constant(0.0)] * vectors.number, gather)
-    _write(pooling, target, vectors, sums)
+    _deliver(pooling, target, vectors, sums)
 
 
 def _share(pooling: Pooling, y: Value, x: Value) -> Value:
@@ -92,7 +105,7 @@ def _means(pooling: Pooling, target: Value, sources: Sources, vectors: Vectors) 
     lanes, builder = pooling.lanes, pooling.lanes.builder
 
     def gather(_y: Value, _x: Value, pixel: Value, sums: list[Value]) -> list[Value]:
-        values = vectors.load(pooling.values, pixel, pooling.channels)
+        values = vectors.load(pooling.values, pixel, pooling.values_distance)
         return [lanes.add(total, value) for total, value in zip(sums, values, strict=True)]
 
     x = builder.urem(target, pooling.x.windows)
@@ -108,11 +121,11 @@ def _spread(pooling: Pooling, target: Value, sources: Sources, vectors: Vectors)
 
     def gather(y: Value, x: Value, window: Value, sums: list[Value]) -> list[Value]:
         share = _share(pooling, y, x)
-        slopes = vectors.load(pooling.values, window, pooling.channels)
+        slopes = vectors.load(pooling.values, window, pooling.values_distance)
         return [lanes.fma(slope, share, total) for total, slope in zip(sums, slopes, strict=True)]
 
     sums = sources.fold([lanes.constant(0.0)] * vectors.number, gather)
-    _write(pooling, target, vectors, sums)
+    _deliver(pooling, target, vectors, sums)
 
 
 def _pass(emit_vectors: EmitVectors, backward: bool) -> Any:

@@ -25,14 +25,16 @@ from vectorized_ops.numba.kernels.channels_last.team import THREADS, address, ar
 (
     _THREADS, IMAGES, HEIGHT, WIDTH, CHANNELS, LINES, PIXELS, KERNEL_Y, KERNEL_X, STRIDE_Y,
     STRIDE_X, PADDING_Y, PADDING_X, PAST, RECTIFY, OUT, VALUES, WHICH, OUTPUTS, SHARES_Y, SHARES_X,
-) = range(THREADS, THREADS + 21)  # fmt: skip
+    OUT_DISTANCE, VALUES_DISTANCE, WHICH_DISTANCE, ADD, MASKED, MASK, MASK_DISTANCE,
+) = range(THREADS, THREADS + 28)  # fmt: skip
 """Places in the arguments. HEIGHT and WIDTH are those of the images, LINES and PIXELS those of what
 is pooled from them, OUT and VALUES the arrays written and read.
 
-WHICH holds a byte per pooled value, in rows of C rounded up to a multiple of 16. RECTIFY takes the
-ReLU of what is pooled, which comes to the same as pooling the ReLU; the gradient is zero where
-OUTPUTS, the result, is <= 0. SHARES: of each line and column of windows, the shares of a pixel in
-the mean; a window's is their product.
+WHICH holds a byte per pooled value. Rows of OUT, VALUES, WHICH and MASK lie their DISTANCE apart.
+RECTIFY takes the ReLU of what is pooled, which comes to the same as pooling the ReLU; the gradient
+is zero where OUTPUTS, the result, whose rows lie as those of VALUES, is <= 0. SHARES: of each line
+and column of windows, the shares of a pixel in the mean; a window's is their product. ADD and
+MASKED are flags of backward passes: to add to what is there, and to write zero where MASK <= 0.
 """
 
 _GROUP = 4
@@ -78,16 +80,19 @@ class Pooling:
         self._images, self.channels = read(IMAGES), read(CHANNELS)
         self.y = Axis(*map(read, (HEIGHT, LINES, KERNEL_Y, STRIDE_Y, PADDING_Y)))
         self.x = Axis(*map(read, (WIDTH, PIXELS, KERNEL_X, STRIDE_X, PADDING_X)))
-        self.past, self.rectify = (flag(lanes, given, place) for place in (PAST, RECTIFY))
-        self.out, self.values, self.outputs = (
-            address(lanes, given, place, element) for place in (OUT, VALUES, OUTPUTS)
+        self.past, self.rectify, self.add, self.masked = (
+            flag(lanes, given, place) for place in (PAST, RECTIFY, ADD, MASKED)
+        )
+        self.out, self.values, self.outputs, self.mask = (
+            address(lanes, given, place, element) for place in (OUT, VALUES, OUTPUTS, MASK)
+        )
+        self.out_distance, self.values_distance, self.bytes_of_pixel, self.mask_distance = map(
+            read, (OUT_DISTANCE, VALUES_DISTANCE, WHICH_DISTANCE, MASK_DISTANCE)
         )
         self.shares_y, self.shares_x = (
             address(lanes, given, place) for place in (SHARES_Y, SHARES_X)
         )
         self.which = address(lanes, given, WHICH, ir.IntType(8))
-        whole = lanes.quotient(lanes.sum(self.channels, 15), 16)
-        self.bytes_of_pixel = lanes.product(whole, 16)
 
     def emit(self, share: Value, shares: Value, backward: bool, emit_vectors: EmitVectors) -> None:
         """Emit the loops over lines, pixels and vectors."""

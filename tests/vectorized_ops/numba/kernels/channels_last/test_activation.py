@@ -51,6 +51,16 @@ def test_rectified_values_equal_the_reference_also_in_place(values: np.ndarray) 
     assert_array_equal(values[0], expected)
 
 
+@pytest.mark.parametrize("floor", [0.0, -np.inf])
+def test_joined_branches_are_at_least_the_floor(values: np.ndarray, floor: float) -> None:
+    out = np.empty(SHAPE, np.float32)
+    given = arguments(out, list(values))
+    given[4] = np.array(floor).view(np.int64)
+    kernels.join(given, FLOAT)
+    with np.errstate(invalid="ignore"):
+        assert_array_equal(out, np.maximum(values[0] + values[1], floor))
+
+
 def test_copies_and_sums(values: np.ndarray) -> None:
     out, finite = np.empty(SHAPE, np.float32), np.ones(SHAPE, np.float32)
     kernels.copy(arguments(out, [values[0]]), FLOAT)

@@ -58,7 +58,9 @@ class Pooling:
             *s.stride, *s.padding, 0, rectify,
         )  # fmt: skip
         arrays = out, values, self.which, self.out, *(shares or (out, out))
-        return np.array([*sizes, *(array.ctypes.data for array in arrays)], np.int64)
+        distances = self.channels, self.channels, padded(self.channels)
+        addresses = (array.ctypes.data for array in arrays)
+        return np.array([*sizes, *addresses, *distances, 0, 0, 0, 0], np.int64)
 
 
 @given(

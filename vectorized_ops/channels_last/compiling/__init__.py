@@ -1,0 +1,1 @@
+"""How kernels of this implementation are compiled: as those of Numba's."""
