@@ -43,7 +43,7 @@ assert (out == expected).all() and (theirs.transpose(0, 2, 3, 1) == expected).al
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 
 
-def test_an_array_needs_no_torch() -> None:
+def test_no_part_imports_torch() -> None:
     program = """
 import sys
 from vectorized_ops.implementations import Operations, operations
