@@ -23,6 +23,7 @@ from vectorized_ops.numba.kernels.channels_last.correlation import (
     SUMMED_VECTORS,
     Grid,
     Tiles,
+    add_lots,
     bias_of,
     correlate,
     deliver_weights,
@@ -36,6 +37,13 @@ from vectorized_ops.numba.kernels.convolution.direct import split_threads
 from vectorized_ops.numba.kernels.convolution.row_tiles import TRANSPOSE_ROWS
 from vectorized_ops.numba.kernels.convolution.winograd import CHANNELS_AT_ONCE
 from vectorized_ops.shapes import ConvolutionShape
+
+
+SUMS_BYTES = 8 << 20
+"""What the sums of all lots of pixels may take for the gradient of the weights."""
+
+LEAST_ROWS = 4 * SUMMED_ROWS
+"""Pixels of a lot."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,7 @@ class Convolution(ScratchUser):
         filters, channels = (-(-n // LANES) for n in (self._filters, self._channels))
         steps = max((each.steps for each in self._backward), default=0)
         spread = [each.rows for each in self._backward if each.steps and not each.is_regular]
-        tall = -(-(self._forward.steps + 1) // ROWS) * ROWS
+        tall = self._tall
         return {
             "forward": [filters * self._forward.steps * LANES, filters * turned, gathered],
             "backward": [
@@ -95,12 +103,25 @@ class Convolution(ScratchUser):
                 max(spread, default=0) * self._channels,
             ],
             "weights": [
-                tall * filters * LANES,
+                self._lots * tall * filters * LANES,
                 self._threads * SUMMED_ROWS * GATHERED_ROW,
                 self._threads * SUMMED_VECTORS * SUMMED_ROWS * LANES,
                 filters * LANES * LANES,
             ],
         }  # fmt: skip
+
+    @property
+    def _tall(self) -> int:
+        """Rows of the sums for the gradient of the weights, a step of ones among them."""
+        return -(-(self._forward.steps + 1) // ROWS) * ROWS
+
+    @cached_property
+    def _lots(self) -> int:
+        """In how many lots pixels are summed up: as many as are large and whose sums are small."""
+        size = 4 * self._tall * -(-self._filters // LANES) * LANES
+        most = min(SUMS_BYTES // size, self._forward.rows // LEAST_ROWS)
+        divisors = (n for n in range(self._threads, 1, -1) if self._threads % n == 0)
+        return next((n for n in divisors if n <= most), 1)
 
     @property
     def scratch_size(self) -> int:
@@ -171,14 +192,17 @@ class Convolution(ScratchUser):
         sums, gathered, panels, scratch = self._pieces("weights")
         product, vectors = self._forward, -(-self._filters // LANES)
         tiles = -(-(product.steps + (bias_out is not None)) // ROWS)
-        by_steps, by_vectors = split_threads(self._threads, tiles, vectors)
+        lots = self._lots
+        by_steps, by_vectors = split_threads(self._threads // lots, tiles, vectors)
         for inputs, filters in self._groups():
             sum_weights(
                 _tiles(0), *flat_rows(images[..., inputs]), product.grid, product.runs,
                 product.steps, *flat_rows(gradient[..., filters]), self._filters,
-                bias_out is not None, _are_rows(self.shape), sums, by_steps, by_vectors,
+                bias_out is not None, _are_rows(self.shape), sums, lots, by_steps, by_vectors,
                 gathered.reshape(self._threads, -1), panels.reshape(self._threads, -1),
             )  # fmt: skip
+            if lots > 1:
+                add_lots(sums, lots, tiles * ROWS * vectors * LANES, self._threads)
             deliver_weights(
                 sums, self._filters, self._channels, self._area, product.slots,
                 weights_out.reshape(-1), filters.start * self._channels * self._area,
@@ -240,7 +264,7 @@ class Convolution(ScratchUser):
             way |= PAST
         correlate(
             _tiles(product.rows % ROWS), *flat_rows(images), product.grid, product.runs,
-            panels, product.steps, *target, out.shape[-1], *start,
+            _are_rows(self.shape), panels, product.steps, *target, out.shape[-1], *start,
             *(target if mask is None else flat_rows(mask)), way, by_rows, by_vectors,
             gathered.reshape(self._threads, -1),
         )  # fmt: skip

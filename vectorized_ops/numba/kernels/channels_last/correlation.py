@@ -34,8 +34,8 @@ GATHERED_ROW = BLOCK_STEPS + 16
 SUMMED_ROWS = 128
 """Pixels whose products are summed up in registers for the gradient of the weights."""
 
-SUMMED_STEPS = 18 * ROWS
-"""Rows of the gradient of the weights that are in work together, at most `BLOCK_STEPS`."""
+SUMMED_STEPS = 19 * ROWS
+"""Rows of the gradient of the weights that are in work together; they fit a gathered row."""
 
 SUMMED_VECTORS = 16
 """Columns of it that are in work together."""
@@ -182,6 +182,7 @@ def correlate(
     distance: int,
     grid: Any,
     runs: Any,
+    near_rows: bool,
     panels: Any,
     steps: int,
     out: Any,
@@ -213,6 +214,7 @@ def correlate(
             for step in range(0, steps, BLOCK_STEPS):
                 length = min(BLOCK_STEPS, steps - step)
                 _gather(images, distance, grid, runs, step, length, steps, False, top, number, own)
+                asks = near_rows and distance == length  # for what lies behind these rows
                 for vector in range(first, last, 2):
                     tail = min(LANES, filters - min(vector + 1, last - 1) * LANES)
                     for row in range(0, number, ROWS):
@@ -233,7 +235,9 @@ def correlate(
                             way if step + length == steps else 0,
                             own, row * GATHERED_ROW, GATHERED_ROW, 1,
                             panels, (vector * steps + step) * LANES, LANES, steps * LANES, length,
-                            tail,
+                            tail, images,
+                            (top + BLOCK_ROWS + row) * distance if asks else 0,
+                            LANES if asks and vector == first else 0,
                         )  # fmt: skip
         finish_stores()
 
@@ -282,12 +286,13 @@ def sum_weights(
     ones: bool,
     near_rows: bool,
     sums: Any,
+    by_rows: int,
     by_steps: int,
     by_vectors: int,
     gathered: Any,
     panels: Any,
 ) -> None:
-    """Write the sums over all rows of steps x gradient: (steps', vectors * LANES).
+    """Write the sums over rows of steps x gradient: (by_rows, steps', vectors * LANES).
 
     steps' are whole tiles; with `ones` a step behind the last is 1 in all rows. With `near_rows`
     the pixels of `images` are the rows. Scratch: gathered (threads, SUMMED_ROWS * GATHERED_ROW),
@@ -295,20 +300,24 @@ def sum_weights(
     """
     rows, vectors = grid.number * grid.lines * grid.pixels, (filters + LANES - 1) // LANES
     width, count = vectors * LANES, (steps + ones + ROWS - 1) // ROWS
-    for thread in numba.prange(by_steps * by_vectors):
-        mine, column = thread // by_vectors, thread % by_vectors
+    for thread in numba.prange(by_rows * by_steps * by_vectors):
+        share, column = thread // by_vectors, thread % by_vectors
+        mine, lot = share % by_steps, share // by_steps
         first, last = part(vectors, column, by_vectors), part(vectors, column + 1, by_vectors)
         begin, end = part(count, mine, by_steps) * ROWS, part(count, mine + 1, by_steps) * ROWS
+        first_row, last_row = part(rows, lot, by_rows), part(rows, lot + 1, by_rows)
+        shift = lot * count * ROWS * width
         own, turned = gathered[thread], panels[thread]
         own[:] = np.float32(0.0)
         for step in range(begin, end):
-            sums[step * width + first * LANES : step * width + last * LANES] = np.float32(0.0)
+            place = shift + step * width
+            sums[place + first * LANES : place + last * LANES] = np.float32(0.0)
         for step in range(begin, end, SUMMED_STEPS):
             length = min(SUMMED_STEPS, end - step)
             for vector in range(first, last, SUMMED_VECTORS):
                 number = min(SUMMED_VECTORS, last - vector)
-                for top in range(0, rows, SUMMED_ROWS):
-                    height = min(SUMMED_ROWS, rows - top)
+                for top in range(first_row, last_row, SUMMED_ROWS):
+                    height = min(SUMMED_ROWS, last_row - top)
                     # Images in place of rows, but that a tile reads behind the last.
                     inside = step + length <= steps or (not ones and top + height < rows)
                     in_place = near_rows and inside
@@ -324,12 +333,23 @@ def sum_weights(
                     for row in range(0, length, ROWS):
                         for near in range(0, number, 2):
                             tile = tiles.wide if near + 1 < number else tiles.narrow
-                            target = (step + row) * width + (vector + near) * LANES
+                            target = shift + (step + row) * width + (vector + near) * LANES
+                            # Tiles ask for the next rows: the first one of a line for those of
+                            # the images, the others of the first line for the gradient's.
+                            below = top + SUMMED_ROWS
+                            coming, asked, apart_there = gradient, 0, 0
+                            if near == 0 and near_rows:
+                                coming, apart_there = images, distance
+                                asked = below * distance + step + row
+                            elif row < 2 * ROWS:
+                                asked = below * gradient_distance
+                                asked += (vector + near + row // ROWS) * LANES
+                                apart_there = gradient_distance
                             call_tile(
                                 tile, sums, target, width, sums, target, width, sums, target, width,
                                 0, source, place + row, 1, apart, turned,
                                 near * SUMMED_ROWS * LANES, LANES, SUMMED_ROWS * LANES, height,
-                                LANES,
+                                LANES, coming, asked, apart_there,
                             )  # fmt: skip
 
 
@@ -390,6 +410,17 @@ def deliver_weights(
                 for row in range(rows):
                     for i in range(number):
                         out[target + row * size + i] = own[i * LANES + row]
+
+
+@parallel_kernel
+def add_lots(sums: Any, lots: int, size: int, threads: int) -> None:
+    """Add to the first `size` of the sums those of the other lots."""
+    for thread in numba.prange(threads):
+        first, last = part(size, thread, threads), part(size, thread + 1, threads)
+        for lot in range(1, lots):
+            target, source = sums[first:last], sums[lot * size + first : lot * size + last]
+            for i in range(last - first):
+                target[i] += source[i]
 
 
 @kernel

@@ -26,7 +26,8 @@ def panels_tile(
     typingctx: Any, rows: Any, columns: Any, out: Any, out_index: Any, out_row: Any, start: Any,
     start_index: Any, start_row: Any, mask: Any, mask_index: Any, mask_row: Any, way: Any,
     factors: Any, factors_index: Any, factors_row: Any, factors_step: Any, panels: Any,
-    panels_index: Any, panels_step: Any, panel: Any, steps: Any, tail: Any,
+    panels_index: Any, panels_step: Any, panel: Any, steps: Any, tail: Any, coming: Any,
+    coming_index: Any, coming_step: Any,
 ) -> Any:  # fmt: skip
     """Write `rows` x `columns` vectors of a product, of which the last vector has `tail` lanes.
 
@@ -34,13 +35,14 @@ def panels_tile(
     + sum over t < steps, steps >= 1, of factors[factors_index + i*factors_row + t*factors_step]
     * panels[panels_index + j*panel + t*panels_step + lane].
     `way`: RELU cuts off what is negative; MASK writes zero where `mask` is <= 0; PAST, alone or
-    with RELU, writes past the caches, at whole vectors only.
+    with RELU, writes past the caches, at whole vectors only. Meanwhile the second-level cache is
+    asked, once a step, for coming[coming_index + t*coming_step], wherever that is.
     """
     height, width = rows.literal_value, columns.literal_value
     index = types.int64
     signature = types.void(
         rows, columns, out, index, index, start, index, index, mask, index, index, index,
-        factors, index, index, index, panels, *[index] * 5,
+        factors, index, index, index, panels, *[index] * 5, coming, index, index,
     )  # fmt: skip
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -49,6 +51,7 @@ def panels_tile(
             lanes.pointer(at, args[at], args[at + 1]) for at in (2, 5, 8, 12, 16)
         )
         last = first_lanes(lanes, args[21])
+        coming_at = lanes.pointer(22, *args[22:24])
 
         def places(pointer: Value, row: Value) -> list[tuple[Value, Value | None]]:
             return [
@@ -70,6 +73,7 @@ def panels_tile(
                 factor = lanes.broadcast(lanes.at(at_step, lanes.product(args[14], i)))
                 for j in range(width):
                     results.append(lanes.fma(factor, columns_of[j], sums[i * width + j]))
+            lanes.prefetch(lanes.at(coming_at, lanes.product(t, args[24])), level=2)
             return results
 
         started = [load_lanes(lanes, *place) for place in places(begin, args[7])]

@@ -101,6 +101,7 @@ def convolve(
                             row_out, zeros, 0, 0, zeros, 0, 0, 0,
                             points_in, point * in_step + row * row_in, row_in, 1,
                             weights, point * step + vector * block, LANES, block, channels, LANES,
+                            zeros, 0, 0,
                         )  # fmt: skip
             for t in range(number):
                 image, y, x = items[first + t]
@@ -197,7 +198,7 @@ def sum_points(
                     0 if is_first else target, 0 if is_first else filters, zeros, 0, 0, 0,
                     image_points, point * in_step + row, 1, row_in,
                     gradient_points, point * out_step + vector * LANES, row_out, LANES, number,
-                    LANES,
+                    LANES, zeros, 0, 0,
                 )  # fmt: skip
 
 
