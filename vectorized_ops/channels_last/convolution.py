@@ -15,6 +15,7 @@ from vectorized_ops.layout import AnyArray, aligned_zeros
 from vectorized_ops.numba.compiling.tile_functions import NO_TILE
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.non_temporal import streamed
+from vectorized_ops.numba.emit.operand_checks import FLOAT_ONLY, Operands
 from vectorized_ops.numba.emit.scratch import ScratchUser
 from vectorized_ops.numba.kernels.channels_last.correlation import (
     BLOCK_ROWS,
@@ -37,7 +38,6 @@ from vectorized_ops.numba.kernels.convolution.direct import split_threads
 from vectorized_ops.numba.kernels.convolution.row_tiles import TRANSPOSE_ROWS
 from vectorized_ops.numba.kernels.convolution.winograd import CHANNELS_AT_ONCE
 from vectorized_ops.shapes import ConvolutionShape
-
 
 SUMS_BYTES = 8 << 20
 """What the sums of all lots of pixels may take for the gradient of the weights."""
@@ -80,6 +80,7 @@ class Convolution(ScratchUser):
 
     def __init__(self, shape: ConvolutionShape) -> None:
         self.shape, self._threads = shape, numba.get_num_threads()
+        self._operands = Operands(shape, FLOAT_ONLY, shape.images)
         self._channels = shape.channels // shape.groups
         self._filters = shape.filters // shape.groups
         self._area = shape.kernel[0] * shape.kernel[1]
@@ -137,6 +138,7 @@ class Convolution(ScratchUser):
         relu: bool = False,
     ) -> None:
         """Write the correlation of images and weights, plus bias, cut off at zero with `relu`."""
+        self._operands.check(images, out, weights, bias)
         panels, turned, gathered = self._pieces("forward")
         for inputs, filters in self._groups():
             self._pack(weights, filters.start, self._forward, panels, turned, backward=False)
@@ -155,6 +157,7 @@ class Convolution(ScratchUser):
         mask: AnyArray | None = None,
     ) -> None:
         """Write the gradient of the images, or add it; zero where `mask` is not positive."""
+        self._operands.check(out, gradient, weights, mask=mask)
         panels, turned, gathered, results = self._pieces("backward")
         way = MASK * (mask is not None)
         for inputs, filters in self._groups():
@@ -189,6 +192,7 @@ class Convolution(ScratchUser):
         bias_out: AnyArray | None,
     ) -> None:
         """Write the gradients of weights and, unless it is None, of the bias."""
+        self._operands.check(images, gradient, weights_out, bias_out)
         sums, gathered, panels, scratch = self._pieces("weights")
         product, vectors = self._forward, -(-self._filters // LANES)
         tiles = -(-(product.steps + (bias_out is not None)) // ROWS)
@@ -199,7 +203,8 @@ class Convolution(ScratchUser):
                 _tiles(0), *flat_rows(images[..., inputs]), product.grid, product.runs,
                 product.steps, *flat_rows(gradient[..., filters]), self._filters,
                 bias_out is not None, _are_rows(self.shape), sums, lots, by_steps, by_vectors,
-                gathered.reshape(self._threads, -1), panels.reshape(self._threads, -1),
+                self._nothing, gathered.reshape(self._threads, -1),
+                panels.reshape(self._threads, -1),
             )  # fmt: skip
             if lots > 1:
                 add_lots(sums, lots, tiles * ROWS * vectors * LANES, self._threads)
@@ -266,7 +271,7 @@ class Convolution(ScratchUser):
             _tiles(product.rows % ROWS), *flat_rows(images), product.grid, product.runs,
             _are_rows(self.shape), panels, product.steps, *target, out.shape[-1], *start,
             *(target if mask is None else flat_rows(mask)), way, by_rows, by_vectors,
-            gathered.reshape(self._threads, -1),
+            self._nothing, gathered.reshape(self._threads, -1),
         )  # fmt: skip
 
 

@@ -5,7 +5,8 @@ Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", arXiv 1509.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -18,7 +19,9 @@ from vectorized_ops.layout import AnyArray, aligned_zeros
 from vectorized_ops.numba.compiling.tile_functions import NO_TILE
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.non_temporal import streamed
+from vectorized_ops.numba.emit.operand_checks import FLOAT_ONLY, Operands
 from vectorized_ops.numba.emit.scratch import ScratchUser
+from vectorized_ops.numba.kernels.channels_last.correlation import sum_rows
 from vectorized_ops.numba.kernels.channels_last.panel_tiles import PANELS, ROWS
 from vectorized_ops.numba.kernels.channels_last.winograd import (
     CHANNELS_AT_ONCE,
@@ -53,6 +56,9 @@ from vectorized_ops.shapes import ConvolutionShape
 OUTPUTS, TAPS = (2, 4), (3, 5)
 """Pixels on a side of an output tile, and of a kernel."""
 
+MOST_GROUPS = 4
+"""Groups come one after another; of many each would have too few channels to be worth it."""
+
 SUMMED_BYTES = 8 << 20
 """What the points of items that are summed up together may take."""
 
@@ -60,9 +66,10 @@ SUMMED_BYTES = 8 << 20
 def winograd_takes(shape: ConvolutionShape) -> bool:
     """Tell whether a shape is one that `WinogradConvolution` computes."""
     side = shape.kernel[0]
-    plain = (shape.stride, shape.dilation, shape.groups) == ((1, 1), (1, 1), 1)
+    plain = (shape.stride, shape.dilation) == ((1, 1), (1, 1)) and shape.groups <= MOST_GROUPS
     square = shape.kernel == (side, side) and side in TAPS and max(shape.padding) < side
-    return plain and square and shape.channels % LANES == 0 and shape.filters % LANES == 0
+    whole = all(n // shape.groups % LANES == 0 for n in (shape.channels, shape.filters))
+    return plain and square and whole
 
 
 class _Items(NamedTuple):
@@ -78,24 +85,31 @@ class WinogradConvolution(ScratchUser):
     """See `vectorized_ops.reference.convolution.Convolution`; arrays in C order.
 
     All directions by F(outputs x outputs, r x r), backward-weights by its adjoint. Raises
-    OperationError for kernels other than 3x3 and 5x5, strides, dilations, groups, padding as wide
-    as the kernel, channels and filters in other numbers than whole vectors, and outputs other than
-    2 and 4.
+    OperationError for kernels other than 3x3 and 5x5, strides, dilations, more than 4 groups,
+    padding as wide as the kernel, channels and filters of a group in other numbers than whole
+    vectors, and outputs other than 2 and 4.
     """
 
     def __init__(self, shape: ConvolutionShape, outputs: int = 4) -> None:
         if not winograd_takes(shape) or outputs not in OUTPUTS:
             raise OperationError(
                 f"Winograd F({outputs}x{outputs}) was asked for {shape}: expected outputs 2 or 4, "
-                "kernel 3x3 or 5x5, stride 1, dilation 1, 1 group, padding narrower than the "
-                f"kernel, channels and filters in multiples of {LANES}; use Convolution"
+                f"kernel 3x3 or 5x5, stride 1, dilation 1, at most {MOST_GROUPS} groups, padding "
+                f"narrower than the kernel, channels and filters of a group in multiples of {LANES}"
+                "; use Convolution"
             )
-        self.shape, self._outputs, self._taps = shape, outputs, shape.kernel[0]
+        self.shape, self._operands = shape, Operands(shape, FLOAT_ONLY, shape.images)
+        self._outputs, self._taps = outputs, shape.kernel[0]
+        self._group = shape = replace(
+            shape,
+            channels=shape.channels // shape.groups,
+            filters=shape.filters // shape.groups,
+            groups=1,
+        )
         self._points = (outputs + self._taps - 1) ** 2
         self._threads = numba.get_num_threads()
         self._zeros = aligned_zeros((max(shape.channels, shape.filters, 2 * LANES),))
-        self._ones = aligned_zeros((LANES,))
-        self._ones[:] = 1
+        self._one = np.ones(1, np.float32)
         self._at_once = ROWS * (2 if max(shape.channels, shape.filters) >= 128 else 3)
         counts = shape.images, self._threads, self._at_once
         self._results = {
@@ -110,7 +124,7 @@ class WinogradConvolution(ScratchUser):
     @cached_property
     def _sizes(self) -> dict[str, list[int]]:
         """Floats of scratch memory in each direction."""
-        shape, points = self.shape, self._points
+        shape, points = self._group, self._points
         counts = shape.channels, shape.filters
 
         def of_points(count: int, items: int) -> int:
@@ -149,8 +163,13 @@ class WinogradConvolution(ScratchUser):
         relu: bool = False,
     ) -> None:
         """Write the correlation of images and weights, plus bias, cut off at zero with `relu`."""
-        given = self._zeros if bias is None else bias
-        self._convolve(images, weights, given, out, self.shape.padding, None, RELU * relu, False)
+        self._operands.check(images, out, weights, bias)
+        for inputs, filters in self._groups():
+            given = self._zeros if bias is None else bias[filters]
+            self._convolve(
+                images[..., inputs], weights[filters], given, out[..., filters],
+                self.shape.padding, None, RELU * relu, False,
+            )  # fmt: skip
 
     def backward_data(
         self,
@@ -161,10 +180,15 @@ class WinogradConvolution(ScratchUser):
         mask: AnyArray | None = None,
     ) -> None:
         """Write the gradient of the images, or add it; zero where `mask` is not positive."""
+        self._operands.check(out, gradient, weights, mask=mask)
         last = self._taps - 1
         padding = last - self.shape.padding[0], last - self.shape.padding[1]
         mode = ADD * add | MASK * (mask is not None)
-        self._convolve(gradient, weights, self._zeros, out, padding, mask, mode, True)
+        for inputs, filters in self._groups():
+            self._convolve(
+                gradient[..., filters], weights[filters], self._zeros, out[..., inputs], padding,
+                None if mask is None else mask[..., inputs], mode, True,
+            )  # fmt: skip
 
     def backward_weights(
         self,
@@ -174,7 +198,27 @@ class WinogradConvolution(ScratchUser):
         bias_out: AnyArray | None,
     ) -> None:
         """Write the gradients of weights and, unless it is None, of the bias."""
-        shape, work = self.shape, self._gradients
+        self._operands.check(images, gradient, weights_out, bias_out)
+        for inputs, filters in self._groups():
+            above = gradient[..., filters]
+            self._sum_up(images[..., inputs], above, weights_out[filters])
+            if bias_out is not None:
+                sum_rows(
+                    PANELS.address(1, 2), PANELS.address(1, 1), self._one, *flat_rows(above),
+                    above.size // above.shape[3], self._zeros, bias_out[filters],
+                )  # fmt: skip
+
+    def _groups(self) -> Iterator[tuple[slice, slice]]:
+        """The channels and the filters of each group."""
+        channels, filters = self._group.channels, self._group.filters
+        for number in range(self.shape.groups):
+            yield (
+                slice(number * channels, (number + 1) * channels),
+                slice(number * filters, (number + 1) * filters),
+            )
+
+    def _sum_up(self, images: AnyArray, gradient: AnyArray, weights_out: AnyArray) -> None:
+        shape, work = self._group, self._gradients
         sums, image_points, gradient_points, scratch = self._pieces("weights")
         tiles = self._tiles(work.ends, gradient=True)
         source, above = flat_rows(images), flat_rows(gradient)
@@ -193,8 +237,6 @@ class WinogradConvolution(ScratchUser):
             SQUARE_TAPS.address(self._outputs, self._taps), sums, shape.channels, shape.filters,
             self._taps**2, weights_out.reshape(-1), scratch.reshape(shape.filters // LANES, -1),
         )  # fmt: skip
-        if bias_out is not None:
-            np.sum(gradient, axis=(0, 1, 2), out=bias_out)
 
     def _convolve(
         self,

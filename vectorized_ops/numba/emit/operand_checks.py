@@ -19,11 +19,19 @@ FLOAT_ONLY: Types = (_FLOAT,)
 
 @final
 class Operands:
-    """What arrays of a convolution of some shape look like; activations may be of bfloat16."""
+    """What arrays of a convolution of some shape look like; activations may be of bfloat16.
 
-    def __init__(self, shape: ConvolutionShape, activations: Types = _ACTIVATIONS) -> None:
+    They have whole vectors of images unless another number is given.
+    """
+
+    def __init__(
+        self,
+        shape: ConvolutionShape,
+        activations: Types = _ACTIVATIONS,
+        images: int | None = None,
+    ) -> None:
         self._activations = activations
-        images = padded_images(shape.images)
+        images = padded_images(shape.images) if images is None else images
         self._shape, self._weights = shape, shape.weights
         self._inputs, self._outputs = (images, *shape.inputs[1:]), (images, *shape.outputs[1:])
 

@@ -127,6 +127,7 @@ def _gather(
     ones: bool,
     top: int,
     rows: int,
+    zeros: Any,
     out: Any,
 ) -> None:
     """Write steps first..first+length-1 of rows top..top+rows-1, GATHERED_ROW floats apart.
@@ -158,12 +159,23 @@ def _gather(
                 else:
                     for i in range(number):
                         out[begin + i] = images[source + i]
+            elif taps == 1 or not inside:
+                for i in range(0, number - LANES + 1, LANES):
+                    copy_tile(out, begin + i, zeros, 0)
+                if number >= LANES:
+                    copy_tile(out, begin + number - LANES, zeros, 0)
+                else:
+                    for i in range(number):
+                        out[begin + i] = np.float32(0.0)
             else:
+                tap, channel = skipped // channels, skipped % channels
                 for i in range(number):
-                    tap, channel = (skipped + i) // channels, (skipped + i) % channels
-                    seen = inside and 0 <= x + tap < grid.width
+                    seen = 0 <= x + tap < grid.width
                     value = images[source + tap * distance + channel] if seen else np.float32(0.0)
                     out[begin + i] = value
+                    channel += 1
+                    if channel == channels:
+                        tap, channel = tap + 1, 0
             step, run, skipped = step + number, run + 1, 0
         for behind in range(max(first, steps), first + length):
             is_one = ones and behind == steps
@@ -195,6 +207,7 @@ def correlate(
     way: int,
     by_rows: int,
     by_vectors: int,
+    zeros: Any,
     gathered: Any,
 ) -> None:
     """Write the rows of a product where neighbouring rows are neighbouring pixels of `out`.
@@ -213,7 +226,10 @@ def correlate(
             number = min(BLOCK_ROWS, end - top)
             for step in range(0, steps, BLOCK_STEPS):
                 length = min(BLOCK_STEPS, steps - step)
-                _gather(images, distance, grid, runs, step, length, steps, False, top, number, own)
+                _gather(
+                    images, distance, grid, runs, step, length, steps, False, top, number, zeros,
+                    own,
+                )  # fmt: skip
                 asks = near_rows and distance == length  # for what lies behind these rows
                 for vector in range(first, last, 2):
                     tail = min(LANES, filters - min(vector + 1, last - 1) * LANES)
@@ -289,6 +305,7 @@ def sum_weights(
     by_rows: int,
     by_steps: int,
     by_vectors: int,
+    zeros: Any,
     gathered: Any,
     panels: Any,
 ) -> None:
@@ -324,7 +341,7 @@ def sum_weights(
                     if not in_place:
                         _gather(
                             images, distance, grid, runs, step, length, steps, ones, top, height,
-                            own,
+                            zeros, own,
                         )  # fmt: skip
                     source, place, apart = own, 0, GATHERED_ROW
                     if in_place:
@@ -428,3 +445,18 @@ def bias_of(sums: Any, steps: int, width: int, out: Any) -> None:
     """Write the sums of the step of ones, which is behind the last of `steps`."""
     for i in range(len(out)):
         out[i] = sums[steps * width + i]
+
+
+@parallel_kernel
+def sum_rows(
+    wide: int, narrow: int, one: Any, values: Any, distance: int, rows: int, zeros: Any, out: Any
+) -> None:
+    """Write the sums of rows, of whole vectors, by tiles of one row, of two columns and of one."""
+    pairs = (len(out) + 2 * LANES - 1) // (2 * LANES)
+    for pair in numba.prange(pairs):
+        column = pair * 2 * LANES
+        tile = wide if column + 2 * LANES <= len(out) else narrow
+        call_tile(
+            tile, out, column, 0, zeros, 0, 0, zeros, 0, 0, 0, one, 0, 0, 0, values, column,
+            distance, LANES, rows, LANES, values, 0, 0,
+        )  # fmt: skip
