@@ -358,6 +358,14 @@ def cpu_backend(
 
         tuning = "fixed" if config.train.deterministic else chosen.tuning
         limit_tuning(tuning, chosen.tuning_seconds)
+    implementation = chosen.implementation
+    if implementation == "numba":
+        from knltrain.backends.cpu.layout import implementation_of
+
+        at_once = batch if chosen.micro_batch == "auto" else min(chosen.micro_batch or batch, batch)
+        by_images = chosen.layout == "auto" and bool(chosen.algorithms)
+        layout = "images_last" if by_images else chosen.layout
+        implementation = implementation_of(network, at_once, layout, precision)
     algorithms: Algorithms = {}
     if chosen.algorithms:
         from knltrain.backends.cpu.algorithms import asked_algorithms
@@ -367,7 +375,7 @@ def cpu_backend(
         network,
         batch,
         threads,
-        chosen.implementation,
+        implementation,
         chosen.winograd,
         chosen.micro_batch,
         loss_of(config, network),

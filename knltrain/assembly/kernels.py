@@ -82,7 +82,7 @@ def compile_kernels(
 
     if any(package.folder is not None for package in kernel_packages(CACHE_FOLDER.name)):
         return
-    known = _known(config, copies)
+    known = _known(config, images, copies)
     if known.are_compiled() or not cache_is_writable() or cache_refusal() or not cache_has_locks():
         return
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -132,16 +132,18 @@ def _cpus() -> set[int]:
     return own
 
 
-def _known(config: RunConfig, copies: bool) -> KnownKernels:
-    """What is known of the kernels of a network."""
+def _known(config: RunConfig, images: int, copies: bool) -> KnownKernels:
+    """What is known of the kernels of a network for steps of so many images."""
     import vectorized_ops.numba
+    from knltrain.backends.cpu.layout import layout_of
     from vectorized_ops.numba.compiling.compiler import CACHE_FOLDER, kernels_in, target_name
 
     root = Path(*vectorized_ops.numba.__path__)
     network = build_network(config)
     backend = config.backend
     chosen = backend.winograd, backend.algorithms, backend.precision, backend.emulate_bfloat16
-    parts = network, *chosen, _method_alone(config), target_name(), str(root)
+    layout = backend.layout if backend.layout != "auto" else layout_of(network, images)
+    parts = network, layout, *chosen, _method_alone(config), target_name(), str(root)
     made_from = repr((*parts, copies, config.data.operates, config.data.network_order))
     name = hashlib.sha256(made_from.encode()).hexdigest()[:32]
     return KnownKernels(kernels_in(CACHE_FOLDER), name, root)

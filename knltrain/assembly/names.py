@@ -65,7 +65,6 @@ OPTIMIZERS: dict[str, MakesOptimizer] = {
 # Optimizers and exchange rules run Numba's kernels beside all that computes networks.
 KERNELS: dict[str, Callable[[], Kernels]] = {
     "numba": factories.numba_kernels,
-    "channels_last": factories.numba_kernels,
     "onednn": factories.numba_kernels,
     "reference": factories.reference_kernels,
 }

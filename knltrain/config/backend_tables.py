@@ -13,6 +13,7 @@ MicroBatch: TypeAlias = Annotated[int, Field(ge=0)] | Literal["auto"]
 Device: TypeAlias = Annotated[str, Field(pattern=r"^(cpu|auto|cuda(:\d+)?|xpu(:\d+)?)$")]
 Precision: TypeAlias = Literal["auto", "float32", "tf32", "bfloat16"]
 Algorithm: TypeAlias = Literal["auto", "direct", "winograd2", "winograd4", "strassen", "amx"]
+Layout: TypeAlias = Literal["auto", "images_last", "channels_last"]
 Direction: TypeAlias = Literal["forward", "backward_data", "backward_weights"]
 Shares: TypeAlias = Annotated[
     tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, min_length=1)
@@ -59,8 +60,12 @@ class BackendConfig(Table):
     name: Name = Field(default="cpu", description="'cpu' or 'torch'")
     implementation: Name = Field(
         default="numba",
-        description="kernels of the cpu backend: 'numba', 'channels_last' (of small batches),"
-        " 'onednn' or 'reference'",
+        description="kernels of the cpu backend: 'numba', 'onednn' or 'reference'",
+    )
+    layout: Layout = Field(
+        default="auto",
+        description="what the lanes of numba's vectors are: images, of which a step computes a"
+        " multiple of 16, or channels; auto: by the batch and the network, images with algorithms",
     )
     engine: Literal["eager", "compile", "ipex"] = Field(
         default="eager",
@@ -148,7 +153,7 @@ class BackendConfig(Table):
             of_another = {"engine": "eager", "micro_batch": 0, "device": "cpu", "graphs": "auto"}
             theirs = of_another | theirs
         if any(theirs.get(key, own) != own for key, own in self._computing):
-            theirs = {"algorithms": {}, "precision": "float32"} | theirs
+            theirs = {"algorithms": {}, "precision": "float32", "layout": "auto"} | theirs
         if theirs.get("precision", self.precision) != "bfloat16":
             theirs = theirs | {"emulate_bfloat16": False}
         return BackendConfig.model_validate({**self.model_dump(), "workers": (), **theirs})
@@ -172,6 +177,29 @@ class BackendConfig(Table):
             raise ValueError(
                 "algorithms with 'amx', which multiplies bfloat16, and precision = 'float32': "
                 "expected precision = 'bfloat16', or other algorithms"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _layout_is_numbas(self) -> BackendConfig:
+        if self.layout != "auto" and (self.name, self.implementation) != ("cpu", "numba"):
+            raise ValueError(
+                f"layout = '{self.layout}' with name = '{self.name}', implementation = "
+                f"'{self.implementation}': expected 'cpu' and 'numba', which alone has several; "
+                "leave it out"
+            )
+        if self.layout == "channels_last" and self.precision != "float32":
+            raise ValueError(
+                f"layout = 'channels_last' with precision = '{self.precision}': expected "
+                "'float32'; leave out layout or precision"
+            )
+        other = {"strassen", "amx"}
+        asked = self.algorithms.values()
+        named = {name for it in asked for name in ([it] if isinstance(it, str) else it.values())}
+        if self.layout == "channels_last" and not other.isdisjoint(named):
+            raise ValueError(
+                f"layout = 'channels_last' with algorithms '{min(other & named)}': expected "
+                "'direct', 'winograd2', 'winograd4' or 'auto', which channels in the lanes have"
             )
         return self
 

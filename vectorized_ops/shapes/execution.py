@@ -38,12 +38,13 @@ def executed(
     direction: str,
     algorithm: str | None = None,
     value_bytes: int = FLOAT_BYTES,
+    pads: bool = True,
 ) -> ExecutedCost:
     """What `algorithm` of `TunedConvolution` does in a direction; None is direct computation.
 
-    Activations have `value_bytes` each.
+    Activations have `value_bytes` each. An implementation that `pads` has whole vectors of images.
     """
-    padded = _padded(shape)
+    padded = _padded(shape) if pads else shape
     cost = padded.costs[direction].kept_in(value_bytes)
     if not isinstance(padded, ConvolutionShape):
         return ExecutedCost(cost.flops, cost.compulsory_bytes)

@@ -16,8 +16,8 @@ from vectorized_ops.layout import padded_images
 from vectorized_ops.shapes import FLOAT_BYTES, Cost, OperationShape, SoftmaxCrossEntropyShape
 from vectorized_ops.shapes.execution import executed
 
-_PACKED = "numba"
-"""The implementation whose layout and algorithms are counted."""
+_PACKED = "numba", "channels_last"
+"""The implementations whose layout and algorithms are counted; the first pads images."""
 
 _MOVEMENT = "data movement"
 
@@ -27,9 +27,7 @@ def regions_of(
 ) -> list[Region]:
     """The regions in the order of their numbers; costs are those of all slices of a batch."""
     by_size = {
-        images: _of_slice(
-            passes, _Costs(network, images, implementation == _PACKED, _value_bytes(passes))
-        )
+        images: _of_slice(passes, _Costs(network, images, implementation, _value_bytes(passes)))
         for images in set(slices)
     }
     found = [reduce(_added, same) for same in zip(*(by_size[n] for n in slices), strict=True)]
@@ -94,7 +92,7 @@ class _Costs:
 
     network: Network
     images: int
-    is_packed: bool
+    implementation: str
     value_bytes: int
 
     def without_stage(self, what: str, passes: Passes) -> Region:
@@ -172,10 +170,12 @@ class _Costs:
             compulsory_bytes=fused,
             unfused_bytes=total.compulsory_bytes,
         )
-        if not self.is_packed:
+        if not self._is_packed:
             return found
         known = [each for each in parts if each in main.costs]
-        done = {each: executed(main, each, algorithm, self.value_bytes) for each in known}
+        done = {
+            each: executed(main, each, algorithm, self.value_bytes, self._pads) for each in known
+        }
         flops = sum(each.executed_flops for each in done.values())
         if "backward_weights" in done:
             share = getattr(getattr(stage, "operation", None), "winners_share", 1.0)
@@ -196,9 +196,9 @@ class _Costs:
             direction,
             kind,
             flops=cost.flops,
-            executed_flops=self._padded(cost.flops) if self.is_packed else None,
+            executed_flops=self._padded(cost.flops) if self._is_packed else None,
             compulsory_bytes=moved,
-            layout_bytes=self._padded(moved) if self.is_packed else None,
+            layout_bytes=self._padded(moved) if self._is_packed else None,
             unfused_bytes=moved,
         )
 
@@ -222,8 +222,16 @@ class _Costs:
     def _bytes(self, shape: Sequence[int]) -> int:
         return self.value_bytes * self.images * math.prod(shape)
 
+    @property
+    def _is_packed(self) -> bool:
+        return self.implementation in _PACKED
+
+    @property
+    def _pads(self) -> bool:
+        return self.implementation == _PACKED[0]
+
     def _padded(self, moved: int) -> int:
-        return moved * padded_images(self.images) // self.images
+        return moved * padded_images(self.images) // self.images if self._pads else moved
 
 
 def _parts_of(stage: Stage, direction: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from knltrain import __version__
 from knltrain.backends.cpu import CpuBackend
+from knltrain.backends.cpu.layout import implementation_of
 from knltrain.bench.step import protocol
 from knltrain.data.dataset import Batch
 from knltrain.network.parameters import ParameterVector
@@ -31,7 +32,7 @@ AGAIN = "again"
 def main(
     job: Path, threads: int, precision: str, when_warm: Callable[[], None] = lambda: None
 ) -> None:
-    """Train on the job's batch with the Numba implementation; call `when_warm` before rounds.
+    """Train on the job's batch with Numba's kernels; call `when_warm` before rounds.
 
     `precision` is that of activations: "float32", or "bfloat16", emulated where need be.
     """
@@ -42,7 +43,9 @@ def main(
     parameters, gradient = ParameterVector(network), ParameterVector(network)
     for name, view in parameters.views.items():
         view[...] = arrays[name]
-    backend = CpuBackend(network, len(batch.labels), threads, "numba", precision=precision)
+    images = len(batch.labels)
+    implementation = implementation_of(network, images, precision=precision)
+    backend = CpuBackend(network, images, threads, implementation, precision=precision)
     optimizer = SGD(
         network.parameter_groups,
         protocol.MOMENTUM,

@@ -138,7 +138,9 @@ def test_kernels_are_known_for_the_precision_and_the_algorithms_of_a_run(config)
     asked = {"backend__algorithms": {"*": "direct"}}
     emulated = {"backend__emulate_bfloat16": True}
     ways = ({}, rounded, rounded | asked, rounded | asked | emulated)
-    assert len({_known(config(**backend, **way), copies=False).name for way in ways}) == len(ways)
+    assert len({_known(config(**backend, **way), 16, copies=False).name for way in ways}) == len(
+        ways
+    )
 
 
 def test_where_nothing_can_be_kept_nothing_is_compiled_before(config, tmp_path: Path) -> None:

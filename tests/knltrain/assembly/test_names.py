@@ -118,7 +118,6 @@ def test_size_is_that_of_the_packed_vector(config):
     ("implementation", "kernels"),
     [
         ("numba", "numba"),
-        ("channels_last", "numba"),
         ("onednn", "numba"),
         ("reference", "reference"),
     ],

@@ -93,8 +93,16 @@ def test_devices_are_named_as_pytorch_names_them(load: Load, device: str) -> Non
             "device = 'cuda' is of backend 'torch' with engine 'eager' or 'compile'",
         ),
         (
-            ["backend.implementation=channels_last", "backend.precision=bfloat16"],
-            "implementation = 'channels_last', engine = 'eager': expected 'cpu' with 'numba'",
+            ["backend.layout=channels_last", "backend.precision=bfloat16"],
+            "layout = 'channels_last' with precision = 'bfloat16': expected 'float32'",
+        ),
+        (
+            ["backend.layout=images_last", "backend.implementation=onednn"],
+            "layout = 'images_last' with name = 'cpu', implementation = 'onednn': expected 'cpu'",
+        ),
+        (
+            ["backend.layout=channels_last", 'backend.algorithms={"*"="strassen"}'],
+            "layout = 'channels_last' with algorithms 'strassen': expected 'direct'",
         ),
         (
             ["backend.implementation=onednn", "backend.precision=bfloat16"],
