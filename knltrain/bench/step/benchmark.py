@@ -24,8 +24,7 @@ from knltrain.bench.step.report import Measurement, best_peer, rows
 from knltrain.errors import ConfigError
 from knltrain.launch.signals import signals_raise
 from knltrain.launch.temporary_folder import temporary_folder
-from knltrain.network.layers import Dropout
-from knltrain.network.network import Network
+from knltrain.network.layers import Dropout, Layer
 from knltrain.network.zoo.networks import network_named
 
 BATCH = 32
@@ -50,10 +49,12 @@ def run_step_benchmark(
     ipex_python: Path | None = None,
     device: str = "cpu",
     precision: str = "float32",
+    evaluates: bool = False,
 ) -> dict[str, Any]:
     """Measure ours and `peers` in `rounds` alternating rounds; medians over the rounds.
 
-    Ours is the cpu backend, or the torch backend on a `device`, in that `precision`.
+    A step is one of training, or the evaluation of a batch. Ours is the cpu backend, or the torch
+    backend on a `device`, in that `precision`.
 
     `threads` are those of all `workers` together, by default one per physical core allowed. All
     contestants hold their memory until the last round is over. The report has
@@ -80,17 +81,18 @@ def run_step_benchmark(
     cpus = [cpu for group in groups for cpu in group]
     with signals_raise(), ExitStack() as stack:
         with temporary_folder() as job:
-            write_job(job.path, described, batch, SEED)
+            write_job(job.path, described, batch, SEED, evaluates)
             contestants = _warm_contestants(stack, started, job.path, groups)
         losses = {contestant.name: contestant.ready["loss"] for contestant in contestants}
-        agree = _losses_agree(described, losses, LOSS_TOLERANCE[precision])
+        draws = not evaluates and any(_drops(layer) for layer in described.layers)
+        agree = None if draws else _losses_agree(losses, LOSS_TOLERANCE[precision])
         command = ["-m", "knltrain.bench.step.machine_peer", str(len(cpus)), precision]
         if on_device:
             command.append(str(on_device["device"]))
         machine = stack.enter_context(PeerProcess("machine", command, cpus))
         machine.wait_ready()
         measured = _measured(contestants, machine, batch, rounds)
-    flops = described.training_flops_per_image
+    flops = described.flops_per_image if evaluates else described.training_flops_per_image
     return {
         "machine": _machine(cpus),
         "network": network,
@@ -100,7 +102,8 @@ def run_step_benchmark(
         "workers": workers,
         "threads": len(cpus),
         "rounds": rounds,
-        "training_flops_per_image": flops,
+        "evaluates": evaluates,
+        "flops_per_image": flops,
         "losses_agree": agree,
         **{key: statistics.median(values) for key, values in measured.bounds.items()},
         "rows": rows(measured, flops),
@@ -169,10 +172,13 @@ def _warm_contestants(
     return [warm[name] for name in started]
 
 
-def _losses_agree(network: Network, losses: Mapping[str, float], tolerance: float) -> bool | None:
-    """True; None if dropout makes them differ. PeerError when they should agree and do not."""
-    if any(isinstance(layer, Dropout) and layer.rate for layer in network.layers):
-        return None
+def _drops(layer: Layer) -> bool:
+    """Tell whether a layer draws anew in each contestant."""
+    return isinstance(layer, Dropout) and bool(layer.rate)
+
+
+def _losses_agree(losses: Mapping[str, float], tolerance: float) -> bool:
+    """True; PeerError where first losses differ."""
     ours = next(iter(losses.values()))
     for name, loss in losses.items():
         if not math.isclose(loss, ours, rel_tol=tolerance):

@@ -32,9 +32,10 @@ AGAIN = "again"
 def main(
     job: Path, threads: int, precision: str, when_warm: Callable[[], None] = lambda: None
 ) -> None:
-    """Train on the job's batch with Numba's kernels; call `when_warm` before rounds.
+    """Train on the job's batch, or evaluate it, with Numba's kernels.
 
-    `precision` is that of activations: "float32", or "bfloat16", emulated where need be.
+    `when_warm` is called before rounds. `precision` is that of activations: "float32", or
+    "bfloat16", emulated where need be.
     """
     description = json.loads((job / "job.json").read_text(encoding="utf-8"))
     arrays = np.load(job / "arrays.npz")
@@ -60,11 +61,15 @@ def main(
         optimizer.step(parameters.packed, gradient.packed, protocol.LEARNING_RATE)
         return loss
 
-    first_loss = step()
-    protocol.warm_up(step)
+    def evaluation() -> float:
+        return backend.evaluate(batch, parameters.packed)[0] / images
+
+    run = evaluation if description["evaluates"] else step
+    first_loss = run()
+    protocol.warm_up(run)
     when_warm()
     ready = {"loss": first_loss, "version": f"knltrain {__version__}"}
-    protocol.serve(ready, lambda seconds: protocol.steps_within(seconds, step))
+    protocol.serve(ready, lambda seconds: protocol.steps_within(seconds, run))
 
 
 def start_over_if_compiled(

@@ -14,23 +14,43 @@ from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 
 
-def write_job(folder: Path, network: Network, batch: int, seed: int) -> None:
+def write_job(
+    folder: Path, network: Network, batch: int, seed: int, evaluates: bool = False
+) -> None:
     """Write `job.json` (the graph and its parameters' names) and `arrays.npz` (batch, parameters).
 
     A layer is described by its name, the names of its inputs, the way these are joined, and the
     modules of torch.nn that follow. An output is described by its layer and weight; a parameter by
-    its name, its layer and its name in PyTorch.
+    its name, its layer and its name in PyTorch. Contestants train on the batch or, if this
+    `evaluates`, compute its loss at the first output.
     """
     parameters = ParameterVector(network)
     parameters.initialise(seed)
     random = np.random.default_rng(seed)
-    (folder / "job.json").write_text(json.dumps(describe(network)), encoding="utf-8")
+    description = describe(network)
+    if evaluates:
+        description = _to_first_output(description)
+    description["evaluates"] = evaluates
+    (folder / "job.json").write_text(json.dumps(description), encoding="utf-8")
     arrays: dict[str, Any] = {
         "images_nhwc": random.standard_normal((batch, *network.input_shape), np.float32),
         "labels": random.integers(0, network.output_shape[0], batch),
         **parameters.views,
     }
     np.savez(folder / "arrays.npz", **arrays)
+
+
+def _to_first_output(description: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what the first output does not need, and give it the weight 1."""
+    output, needed = description["outputs"][0], {description["outputs"][0]["layer"]}
+    for layer in reversed(description["layers"]):
+        if layer["name"] in needed:
+            needed.update(layer["inputs"])
+    return description | {
+        "layers": [layer for layer in description["layers"] if layer["name"] in needed],
+        "outputs": [{**output, "weight": 1.0}],
+        "parameters": [spec for spec in description["parameters"] if spec["layer"] in needed],
+    }
 
 
 def describe(network: Network) -> dict[str, Any]:

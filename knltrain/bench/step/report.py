@@ -93,7 +93,8 @@ def format_table(report: dict[str, Any]) -> str:
     share = f"of {_product(report)}"
     head = ("", "images/s", share, "ours to it", "peak GiB", "ours to its", "first loss", "version")
     lines = [
-        f"{report['network']}, batch {report['batch']}, {_crew(report)} on "
+        f"{'evaluation of ' * report['evaluates']}{report['network']}, batch {report['batch']}, "
+        f"{_crew(report)} on "
         f"{_place(report)}, medians of {report['rounds']} alternating rounds",
         f"{_products(report)} GFLOP/s, copy {report['copy_gbytes_per_second']:.1f} GB/s "
         "(read and written)",

@@ -113,7 +113,7 @@ WAYS: dict[str, Callable[..., tuple[torch.optim.Optimizer, str]]] = {
 def main(
     job: Path, threads: int, way: str = "eager", device: str = "cpu", precision: str = "float32"
 ) -> None:
-    """Train on the job's batch in one of the WAYS."""
+    """Train on the job's batch in one of the WAYS, or evaluate it."""
     torch.set_num_threads(threads)
     if device != "cpu":
         torch.accelerator.set_device_index(torch.device(device).index or 0)
@@ -141,9 +141,19 @@ def main(
         optimizer.step()
         return loss
 
+    @torch.inference_mode()
+    def evaluate() -> torch.Tensor:
+        with torch.autocast(batch.device.type, torch.bfloat16, enabled=rounded):
+            loss: torch.Tensor = network.loss(batch.images, batch.labels)
+        return loss
+
+    work = compute
+    if description["evaluates"]:
+        network.eval()
+        work = evaluate
     batch.send()
-    first_loss = compute().item()
-    run = _recorded(compute) if way == "graph" else compute
+    first_loss = work().item()
+    run = _recorded(work) if way == "graph" else work
 
     def step() -> None:
         batch.send()

@@ -45,6 +45,9 @@ _PYTHON = PathFromHome(exists=True, dir_okay=False, executable=True, path_type=P
     type=_PYTHON,
     help="Python of the peer ipex; default: .venv-ipex/bin/python, or else this one.",
 )
+@click.option(
+    "--evaluate", "evaluates", is_flag=True, help="Time the evaluation of a batch instead."
+)
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--threads", type=click.IntRange(min=1), help="In all; default: one per core.")
 @click.option("--rounds", type=click.IntRange(min=1), default=7, show_default=True)
@@ -56,6 +59,7 @@ def step(
     device: str,
     precision: str,
     ipex_python: Path | None,
+    evaluates: bool,
     workers: int,
     threads: int | None,
     rounds: int,
@@ -68,6 +72,7 @@ def step(
     check_files(report_file)
     names = listed(peers)
     report = run_step_benchmark(
-        network, batch, names, threads, rounds, workers, ipex_python, device, precision
-    )
+        network, batch, names, threads, rounds, workers, ipex_python, device, precision,
+        evaluates,
+    )  # fmt: skip
     show(report, format_table, report_file)

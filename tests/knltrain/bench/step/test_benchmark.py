@@ -88,13 +88,13 @@ def test_rounds_alternate_between_all_contestants_and_the_machine():
 
 @pytest.mark.parametrize("loss", [1.01, math.nan])
 def test_contestant_that_computes_something_else_is_refused(loss):
-    assert benchmark._losses_agree(lenet(), {"cpu": 1.0, "torch": 1.0 + 1e-5}, 1e-3) is True
+    assert benchmark._losses_agree({"cpu": 1.0, "torch": 1.0 + 1e-5}, 1e-3) is True
     with pytest.raises(PeerError, match=f"'torch' has a first loss of {loss}, but ours is 1.0"):
-        benchmark._losses_agree(lenet(), {"cpu": 1.0, "torch": loss}, 1e-3)
+        benchmark._losses_agree({"cpu": 1.0, "torch": loss}, 1e-3)
 
 
 def test_losses_are_not_compared_where_dropout_draws_differently():
-    assert benchmark._losses_agree(alexnet(), {"cpu": 1.0, "torch": 2.0}, 1e-3) is None
+    assert [any(map(benchmark._drops, made().layers)) for made in (lenet, alexnet)] == [False, True]
 
 
 def test_peer_that_cannot_run_is_named_with_what_it_says(tmp_path):
@@ -176,9 +176,19 @@ def test_in_bfloat16_ours_in_float32_is_one_of_the_peers(monkeypatch):
     assert len({row["first_loss"] for row in (ours, torchs, plain)}) == 3
     assert found["bfloat16_convolution_gflops"] > 0
     peak = found["bfloat16_gemm_gflops"]
-    share = ours["images_per_second"] * found["training_flops_per_image"] / 1e9 / peak
+    share = ours["images_per_second"] * found["flops_per_image"] / 1e9 / peak
     assert ours["share_of_bfloat16_gemm_peak"] == pytest.approx(share)
     assert found["best_peer"]["rounds"] == ["torch"]
+
+
+@pytest.mark.slow
+def test_evaluations_are_compared_at_the_first_output_alone(monkeypatch):
+    monkeypatch.setattr(benchmark, "ROUND_SECONDS", 0.05)
+    found = benchmark.run_step_benchmark(
+        "alexnet", 1, ("torch",), threads=1, rounds=1, evaluates=True
+    )
+    assert found["losses_agree"] is True  # nothing is dropped
+    assert found["flops_per_image"] == alexnet().flops_per_image
 
 
 def test_bfloat16_without_its_instructions_is_refused(monkeypatch):

@@ -10,6 +10,7 @@ import pytest
 from knltrain.bench.step import cpu_peer
 from knltrain.bench.step.job import write_job
 from knltrain.network.zoo.lenet import lenet
+from knltrain.network.zoo.networks import network_named
 from vectorized_ops.numba.compiling.journal import MadeKernel
 
 
@@ -27,6 +28,17 @@ def test_trains_on_the_jobs_batch_in_the_precision_and_reports_the_first_loss(
     assert 0 < losses["float32"] < 20
     assert losses["bfloat16"] != losses["float32"]
     assert losses["bfloat16"] == pytest.approx(losses["float32"], rel=3e-2)
+
+
+def test_evaluates_the_jobs_batch(tmp_path, monkeypatch, capsys):
+    losses = []
+    for evaluates in (False, True):
+        write_job(tmp_path, network_named("resnet-20"), batch=4, seed=1, evaluates=evaluates)
+        monkeypatch.setattr(sys, "stdin", io.StringIO("0.001\n"))
+        cpu_peer.main(tmp_path, 1, "float32")
+        ready, _ = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+        losses.append(ready["ready"]["loss"])
+    assert losses[0] != losses[1]  # of statistics of the batch, and of the first running ones
 
 
 def test_starts_over_once_where_it_has_compiled_and_on_the_cpus_it_had_first():

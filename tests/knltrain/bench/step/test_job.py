@@ -36,6 +36,16 @@ def test_graph_with_its_losses_is_described():
     ]
 
 
+def test_an_evaluation_needs_what_leads_to_the_first_output(tmp_path):
+    write_job(tmp_path, googlenet(), batch=1, seed=1, evaluates=True)
+    job = json.loads((tmp_path / "job.json").read_text())
+    names = {layer["name"] for layer in job["layers"]}
+    assert job["outputs"] == [{"layer": "loss3/classifier", "weight": 1.0}]
+    assert {spec["layer"] for spec in job["parameters"]} <= names
+    assert "conv1/7x7_s2" in names
+    assert not any(name.startswith(("loss1/", "loss2/")) for name in names)
+
+
 def test_parameters_are_described_by_layer_and_what_pytorch_calls_them():
     described = describe(resnet18())["parameters"]
     assert described[2] == {"name": "bn1.shift", "layer": "bn1", "attribute": "bias"}

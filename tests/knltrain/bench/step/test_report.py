@@ -26,6 +26,7 @@ def report(**changes):
     return {
         "network": "lenet",
         "batch": 10,
+        "evaluates": False,
         "threads": 2,
         "workers": 1,
         "rounds": 3,
@@ -82,6 +83,10 @@ def test_table_has_a_line_for_each_and_the_best_peer():
     assert " ".join(torch.split()) == "torch 10.00 1.00 1.00x 4.00 0.75x 0.500000 torch 2"
     assert "1.00x (torch in 2, ipex in 1)" in lines[-1]
     assert "dropout" not in format_table(report())
+
+
+def test_table_says_that_evaluations_were_timed():
+    assert format_table(report(evaluates=True)).startswith("evaluation of lenet, batch 10, ")
 
 
 def test_table_says_where_losses_cannot_agree_and_how_many_workers_there_are():
