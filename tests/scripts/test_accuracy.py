@@ -27,9 +27,10 @@ def finished(folder: Path, name: str, reached: float, workers: int) -> None:
     result |= {"test_accuracy": reached, "test_images": 359, "iter_size": 2, "train_seconds": 7.4}
     (run / "result.json").write_text(json.dumps(result))
     events = [
-        {"kind": "train", "step": 1, "loss": 2.3},
-        {"kind": "test", "step": 10, "accuracy": reached / 2},
-        {"kind": "test", "step": 20, "accuracy": reached},
+        {"kind": "train", "step": 1, "loss": 2.3, "run_loss": 2.3},
+        {"kind": "test", "step": 10, "accuracy": reached / 2, "loss": 1.5},
+        {"kind": "train", "step": 15, "loss": 1.0, "run_loss": 0.5},
+        {"kind": "test", "step": 20, "accuracy": reached, "loss": 1.0},
     ]
     (run / "metrics-0.jsonl").write_text("".join(json.dumps(each) + "\n" for each in events))
 
