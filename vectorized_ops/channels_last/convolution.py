@@ -16,7 +16,7 @@ from vectorized_ops.numba.compiling.tile_functions import NO_TILE
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.non_temporal import streamed
 from vectorized_ops.numba.emit.operand_checks import FLOAT_ONLY, Operands
-from vectorized_ops.numba.emit.scratch import ScratchUser
+from vectorized_ops.numba.emit.scratch import ScratchUser, size_of_pieces
 from vectorized_ops.numba.kernels.channels_last.correlation import (
     BLOCK_ROWS,
     GATHERED_ROW,
@@ -43,15 +43,15 @@ SUMS_BYTES = 8 << 20
 """What the sums of all lots of pixels may take for the gradient of the weights."""
 
 LEAST_ROWS = 4 * SUMMED_ROWS
-"""Pixels of a lot."""
+"""Pixels that a lot has at least."""
 
 
 @dataclass(frozen=True)
 class _Product:
     """A part of a direction: the pixels of the result that see the same taps.
 
-    `slots` tells which place each tap has among these, -1 if it has none. `runs` are
-    as `correlate` takes them, `steps` is the length of a row.
+    `slots` tells which place each tap has among these, -1 if it has none. `runs` are rows (dy, dx,
+    taps) for `Grid`, each of so many neighbouring pixels; `steps` is the length of a row.
     """
 
     grid: Grid
@@ -75,7 +75,9 @@ class Convolution(ScratchUser):
     """See `vectorized_ops.reference.convolution.Convolution`; arrays in C order.
 
     Any kernel, stride, padding, dilation and groups. Weights are packed anew in every call. Results
-    are the same to the last bit for a given number of threads.
+    are the same to the last bit with any number of threads, but for the gradients of weights and
+    bias: they depend on it. A NaN or infinity affects the results that it contributes to; one in
+    the weights also where its tap lies outside the images.
     """
 
     def __init__(self, shape: ConvolutionShape) -> None:
@@ -127,7 +129,7 @@ class Convolution(ScratchUser):
     @property
     def scratch_size(self) -> int:
         """Floats of scratch memory that a call needs."""
-        return max(sum(-(-size // 16) * 16 for size in sizes) for sizes in self._sizes.values())
+        return max(map(size_of_pieces, self._sizes.values()))
 
     def forward(
         self,
@@ -139,8 +141,8 @@ class Convolution(ScratchUser):
     ) -> None:
         """Write the correlation of images and weights, plus bias, cut off at zero with `relu`."""
         self._operands.check(images, out, weights, bias)
-        panels, turned, gathered = self._pieces("forward")
-        for inputs, filters in self._groups():
+        panels, turned, gathered = self._pieces(self._sizes["forward"])
+        for inputs, filters in self.shape.group_slices:
             self._pack(weights, filters.start, self._forward, panels, turned, backward=False)
             start = self._nothing if bias is None else bias[filters]
             self._correlate(
@@ -158,9 +160,9 @@ class Convolution(ScratchUser):
     ) -> None:
         """Write the gradient of the images, or add it; zero where `mask` is not positive."""
         self._operands.check(out, gradient, weights, mask=mask)
-        panels, turned, gathered, results = self._pieces("backward")
+        panels, turned, gathered, results = self._pieces(self._sizes["backward"])
         way = MASK * (mask is not None)
-        for inputs, filters in self._groups():
+        for inputs, filters in self.shape.group_slices:
             target = out[..., inputs]
             masking = None if mask is None else mask[..., inputs]
             for product in self._backward:
@@ -193,12 +195,12 @@ class Convolution(ScratchUser):
     ) -> None:
         """Write the gradients of weights and, unless it is None, of the bias."""
         self._operands.check(images, gradient, weights_out, bias_out)
-        sums, gathered, panels, scratch = self._pieces("weights")
+        sums, gathered, panels, scratch = self._pieces(self._sizes["weights"])
         product, vectors = self._forward, -(-self._filters // LANES)
         tiles = -(-(product.steps + (bias_out is not None)) // ROWS)
         lots = self._lots
         by_steps, by_vectors = split_threads(self._threads // lots, tiles, vectors)
-        for inputs, filters in self._groups():
+        for inputs, filters in self.shape.group_slices:
             sum_weights(
                 _tiles(0), *flat_rows(images[..., inputs]), product.grid, product.runs,
                 product.steps, *flat_rows(gradient[..., filters]), self._filters,
@@ -215,22 +217,6 @@ class Convolution(ScratchUser):
             )  # fmt: skip
             if bias_out is not None:
                 bias_of(sums, product.steps, vectors * LANES, bias_out[filters])
-
-    def _groups(self) -> Iterator[tuple[slice, slice]]:
-        """The channels and the filters of each group."""
-        for number in range(self.shape.groups):
-            yield (
-                slice(number * self._channels, (number + 1) * self._channels),
-                slice(number * self._filters, (number + 1) * self._filters),
-            )
-
-    def _pieces(self, direction: str) -> list[AnyArray]:
-        sizes = self._sizes[direction]
-        starts = np.cumsum([0, *(-(-size // 16) * 16 for size in sizes)])
-        memory = self._memory(int(starts[-1]))
-        return [
-            memory[begin : begin + size] for begin, size in zip(starts[:-1], sizes, strict=True)
-        ]
 
     def _pack(
         self,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import accumulate, pairwise
-
 from vectorized_ops.channels_last.rows import check_shapes
 from vectorized_ops.channels_last.turning import turn_in, turn_out
 from vectorized_ops.layout import AnyArray, images_last_in, padded_images
@@ -46,7 +44,7 @@ class Dense(ScratchUser):
         """Write inputs @ weights^T + bias, cut off at zero with `relu`."""
         check_shapes(self._inputs, inputs)
         check_shapes(self._outputs, out)
-        given, _, results = self._pieces()
+        given, _, results = self._arrays()
         turn_in(inputs, given)
         self._vectorised.forward(given, weights, bias, results, relu)
         turn_out(results, out)
@@ -62,7 +60,7 @@ class Dense(ScratchUser):
         """Write gradient @ weights, or add it; zero where `mask` is not positive."""
         check_shapes(self._outputs, gradient)
         check_shapes(self._inputs, out, mask)
-        results, masking, above = self._pieces()
+        results, masking, above = self._arrays()
         turn_in(gradient, above)
         if add:
             turn_in(out, results)
@@ -78,17 +76,15 @@ class Dense(ScratchUser):
         """Write gradient^T @ inputs and, unless `bias_out` is None, the gradient's sum."""
         check_shapes(self._inputs, inputs)
         check_shapes(self._outputs, gradient)
-        given, _, above = self._pieces()
+        given, _, above = self._arrays()
         turn_in(inputs, given)
         turn_in(gradient, above)
         self._vectorised.backward_weights(given, above, weights_out, bias_out)
 
-    def _pieces(self) -> list[AnyArray]:
+    def _arrays(self) -> list[AnyArray]:
         """Return two arrays as inputs and one as outputs, whose images run fastest."""
-        memory = self._memory(self.scratch_size)
         shapes = self._inputs, self._inputs, self._outputs
-        bounds = pairwise(accumulate(self._sizes, initial=0))
         return [
-            images_last_in(memory[first:last], shape)
-            for (first, last), shape in zip(bounds, shapes, strict=True)
+            images_last_in(piece, shape)
+            for piece, shape in zip(self._pieces(self._sizes), shapes, strict=True)
         ]

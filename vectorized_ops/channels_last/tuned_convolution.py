@@ -8,7 +8,7 @@ from typing import Any
 from vectorized_ops.channels_last.convolution import Convolution
 from vectorized_ops.channels_last.winograd_convolution import WinogradConvolution, winograd_takes
 from vectorized_ops.layout import aligned_zeros
-from vectorized_ops.numba.tuned_convolution import Arguments, ChosenConvolution
+from vectorized_ops.numba.tuned_convolution import Arguments, ChosenConvolution, check_algorithms
 from vectorized_ops.shapes import ConvolutionShape
 
 ALGORITHMS = ("direct", "winograd2", "winograd4")
@@ -18,7 +18,8 @@ ALGORITHMS = ("direct", "winograd2", "winograd4")
 class TunedConvolution(ChosenConvolution):
     """See `vectorized_ops.reference.convolution.Convolution`; arrays in C order.
 
-    Of `algorithms` and `asked` see `vectorized_ops.numba.tuned_convolution.TunedConvolution`.
+    Of `algorithms` and `asked` see `vectorized_ops.numba.tuned_convolution.TunedConvolution`, of
+    NaN and infinity `Convolution` and `WinogradConvolution`.
     """
 
     def __init__(
@@ -27,6 +28,7 @@ class TunedConvolution(ChosenConvolution):
         algorithms: tuple[str, ...] = ALGORITHMS,
         asked: Mapping[str, str] | None = None,
     ) -> None:
+        check_algorithms(algorithms, ALGORITHMS)
         made: dict[str, Any] = {"direct": Convolution(shape)}
         for name in algorithms:
             if name.startswith("winograd") and winograd_takes(shape):

@@ -5,10 +5,10 @@ Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", arXiv 1509.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba
 import numpy as np
@@ -16,12 +16,12 @@ import numpy as np
 from vectorized_ops.channels_last.rows import flat_rows
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, aligned_zeros
-from vectorized_ops.numba.compiling.tile_functions import NO_TILE
+from vectorized_ops.numba.compiling.tile_functions import NO_TILE, TileFunction
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.non_temporal import streamed
 from vectorized_ops.numba.emit.operand_checks import FLOAT_ONLY, Operands
-from vectorized_ops.numba.emit.scratch import ScratchUser
-from vectorized_ops.numba.kernels.channels_last.correlation import sum_rows
+from vectorized_ops.numba.emit.scratch import ScratchUser, size_of_pieces
+from vectorized_ops.numba.kernels.channels_last.correlation import LOT_ROWS, sum_rows
 from vectorized_ops.numba.kernels.channels_last.panel_tiles import PANELS, ROWS
 from vectorized_ops.numba.kernels.channels_last.winograd import (
     CHANNELS_AT_ONCE,
@@ -72,22 +72,48 @@ def winograd_takes(shape: ConvolutionShape) -> bool:
     return plain and square and whole
 
 
-class _Items(NamedTuple):
-    """What there is to do, see `convolve`: items, chunks of a kind, and those of each thread."""
+@dataclass(frozen=True)
+class _Work:
+    """What there is to do, see `convolve`: items, chunks of a kind, and those of each thread.
 
+    `transform` makes results of points, or points of gradients.
+    """
+
+    outputs: int
+    taps: int
+    transform: TileFunction
     ends: Ends
     items: Any
     chunks: Any
     parts: Any
 
+    @cached_property
+    def tiles(self) -> SquareTiles:
+        """The functions of tiles of each kind."""
+        given = self.outputs, self.taps, self.ends
+        return SquareTiles(
+            (self.outputs + self.taps - 1) ** 2,
+            used_points(*given),
+            tiles_of_kinds(SQUARE_INPUT, *given),
+            tiles_of_kinds(self.transform, *given),
+            PANELS.address(ROWS, 2),
+            PANELS.address(ROWS, 1),
+        )
+
+    @cached_property
+    def last_tiles(self) -> Any:
+        """The functions of tiles for the last rows of each chunk."""
+        return _last_tiles(self.chunks[:, 1])
+
 
 class WinogradConvolution(ScratchUser):
     """See `vectorized_ops.reference.convolution.Convolution`; arrays in C order.
 
-    All directions by F(outputs x outputs, r x r), backward-weights by its adjoint. Raises
-    OperationError for kernels other than 3x3 and 5x5, strides, dilations, more than 4 groups,
-    padding as wide as the kernel, channels and filters of a group in other numbers than whole
-    vectors, and outputs other than 2 and 4.
+    All directions by F(outputs x outputs, r x r), backward-weights by its adjoint. Results are the
+    same to the last bit with any number of threads. A NaN or infinity affects all results of its
+    tiles. Raises OperationError for kernels other than 3x3 and 5x5, strides, dilations, more than 4
+    groups, padding as wide as the kernel, channels and filters of a group in other numbers than
+    whole vectors, and outputs other than 2 and 4.
     """
 
     def __init__(self, shape: ConvolutionShape, outputs: int = 4) -> None:
@@ -111,15 +137,15 @@ class WinogradConvolution(ScratchUser):
         self._zeros = aligned_zeros((max(shape.channels, shape.filters, 2 * LANES),))
         self._one = np.ones(1, np.float32)
         self._at_once = ROWS * (2 if max(shape.channels, shape.filters) >= 128 else 3)
-        counts = shape.images, self._threads, self._at_once
+        given = outputs, self._taps, shape.images
         self._results = {
-            False: _items(shape.outputs[1:3], outputs, *counts),
-            True: _items(shape.inputs[1:3], outputs, *counts),
+            backward: _work(size[1:3], *given, self._threads, self._at_once, CHANNEL_OUTPUT)
+            for backward, size in ((False, shape.outputs), (True, shape.inputs))
         }
         row = 4 * self._points * (shape.channels + shape.filters + 2 * GAP)
         number = shape.images * -(-shape.lines // outputs) * -(-shape.pixels // outputs)
         self._summed = min(number, max(4 * ROWS, SUMMED_BYTES // row))
-        self._gradients = _items(shape.outputs[1:3], outputs, shape.images, 1, self._summed)
+        self._gradients = _work(shape.outputs[1:3], *given, 1, self._summed, CHANNEL_GRADIENT)
 
     @cached_property
     def _sizes(self) -> dict[str, list[int]]:
@@ -146,13 +172,14 @@ class WinogradConvolution(ScratchUser):
             points * shape.channels * shape.filters,
             *(of_points(count, self._summed) for count in counts),
             shape.filters * CHANNELS_AT_ONCE * self._taps**2,
+            -(-shape.images * shape.lines * shape.pixels // LOT_ROWS) * shape.filters,
         ]
         return sizes
 
     @property
     def scratch_size(self) -> int:
         """Floats of scratch memory that a call needs."""
-        return max(sum(-(-size // 16) * 16 for size in sizes) for sizes in self._sizes.values())
+        return max(map(size_of_pieces, self._sizes.values()))
 
     def forward(
         self,
@@ -164,7 +191,7 @@ class WinogradConvolution(ScratchUser):
     ) -> None:
         """Write the correlation of images and weights, plus bias, cut off at zero with `relu`."""
         self._operands.check(images, out, weights, bias)
-        for inputs, filters in self._groups():
+        for inputs, filters in self.shape.group_slices:
             given = self._zeros if bias is None else bias[filters]
             self._convolve(
                 images[..., inputs], weights[filters], given, out[..., filters],
@@ -184,7 +211,7 @@ class WinogradConvolution(ScratchUser):
         last = self._taps - 1
         padding = last - self.shape.padding[0], last - self.shape.padding[1]
         mode = ADD * add | MASK * (mask is not None)
-        for inputs, filters in self._groups():
+        for inputs, filters in self.shape.group_slices:
             self._convolve(
                 gradient[..., filters], weights[filters], self._zeros, out[..., inputs], padding,
                 None if mask is None else mask[..., inputs], mode, True,
@@ -199,39 +226,32 @@ class WinogradConvolution(ScratchUser):
     ) -> None:
         """Write the gradients of weights and, unless it is None, of the bias."""
         self._operands.check(images, gradient, weights_out, bias_out)
-        for inputs, filters in self._groups():
+        for inputs, filters in self.shape.group_slices:
             above = gradient[..., filters]
             self._sum_up(images[..., inputs], above, weights_out[filters])
             if bias_out is not None:
+                *_, sums = self._pieces(self._sizes["weights"])
                 sum_rows(
                     PANELS.address(1, 2), PANELS.address(1, 1), self._one, *flat_rows(above),
-                    above.size // above.shape[3], self._zeros, bias_out[filters],
+                    above.size // above.shape[3], self._zeros, sums.reshape(-1, above.shape[3]),
+                    bias_out[filters],
                 )  # fmt: skip
-
-    def _groups(self) -> Iterator[tuple[slice, slice]]:
-        """The channels and the filters of each group."""
-        channels, filters = self._group.channels, self._group.filters
-        for number in range(self.shape.groups):
-            yield (
-                slice(number * channels, (number + 1) * channels),
-                slice(number * filters, (number + 1) * filters),
-            )
 
     def _sum_up(self, images: AnyArray, gradient: AnyArray, weights_out: AnyArray) -> None:
         shape, work = self._group, self._gradients
-        sums, image_points, gradient_points, scratch = self._pieces("weights")
-        tiles = self._tiles(work.ends, gradient=True)
+        sums, image_points, gradient_points, scratch, _ = self._pieces(self._sizes["weights"])
         source, above = flat_rows(images), flat_rows(gradient)
         wide, narrow = _last_tiles([shape.channels])[shape.channels % ROWS]
         for number, (first, count, kind) in enumerate(work.chunks):
             transform_both(
-                tiles, *source, shape.inputs[1:3], shape.channels, *above, shape.outputs[1:3],
+                work.tiles, *source, shape.inputs[1:3], shape.channels, *above, shape.outputs[1:3],
                 shape.filters, shape.padding, image_points, gradient_points, self._zeros,
                 self._summed, work.items, first, count, kind, self._threads,
             )  # fmt: skip
             sum_points(
-                tiles, shape.channels, shape.filters, image_points, gradient_points, self._summed,
-                count, kind, wide, narrow, number == 0, sums, self._zeros, self._threads,
+                work.tiles, shape.channels, shape.filters, image_points, gradient_points,
+                self._summed, count, kind, wide, narrow, number == 0, sums, self._zeros,
+                self._threads,
             )  # fmt: skip
         deliver_taps(
             SQUARE_TAPS.address(self._outputs, self._taps), sums, shape.channels, shape.filters,
@@ -250,7 +270,7 @@ class WinogradConvolution(ScratchUser):
         backward: bool,
     ) -> None:
         channels, filters = inputs.shape[3], out.shape[3]
-        pieces = self._pieces("backward" if backward else "forward")
+        pieces = self._pieces(self._sizes["backward" if backward else "forward"])
         points, transformed, products, kernels = pieces
         square_weights_kernel(self._outputs, self._taps)(
             weights.reshape(-1), points, LANES, filters, channels, backward,
@@ -262,31 +282,12 @@ class WinogradConvolution(ScratchUser):
             mode |= PAST
         work = self._results[backward]
         convolve(
-            self._tiles(work.ends), source, distance, inputs.shape[1:3], channels, points, bias,
+            work.tiles, source, distance, inputs.shape[1:3], channels, points, bias,
             target, apart, out.shape[1:3], filters, padding, *masking, mode,
             transformed.reshape(self._threads, -1), products.reshape(self._threads, -1),
             self._zeros, self._at_once, work.items, work.chunks, work.parts,
-            _last_tiles(work.chunks[:, 1]),
+            work.last_tiles,
         )  # fmt: skip
-
-    def _tiles(self, ends: Ends, gradient: bool = False) -> SquareTiles:
-        given = self._outputs, self._taps, ends
-        return SquareTiles(
-            self._points,
-            used_points(*given),
-            tiles_of_kinds(SQUARE_INPUT, *given),
-            tiles_of_kinds(CHANNEL_GRADIENT if gradient else CHANNEL_OUTPUT, *given),
-            PANELS.address(ROWS, 2),
-            PANELS.address(ROWS, 1),
-        )
-
-    def _pieces(self, direction: str) -> list[AnyArray]:
-        sizes = self._sizes[direction]
-        starts = np.cumsum([0, *(-(-size // 16) * 16 for size in sizes)])
-        memory = self._memory(int(starts[-1]))
-        return [
-            memory[begin : begin + size] for begin, size in zip(starts[:-1], sizes, strict=True)
-        ]
 
 
 def _last_tiles(numbers: Iterable[int]) -> Any:
@@ -297,7 +298,15 @@ def _last_tiles(numbers: Iterable[int]) -> Any:
     return addresses
 
 
-def _items(size: tuple[int, ...], outputs: int, images: int, threads: int, at_once: int) -> _Items:
+def _work(
+    size: tuple[int, ...],
+    outputs: int,
+    taps: int,
+    images: int,
+    threads: int,
+    at_once: int,
+    transform: TileFunction,
+) -> _Work:
     """Return the items of a map of `size` (H, W): each thread has about as many of each kind."""
     axes = np.arange(images), *(np.arange(0, side, outputs) for side in size)
     image, y, x = (axis.reshape(-1) for axis in np.meshgrid(*axes, indexing="ij"))
@@ -314,4 +323,5 @@ def _items(size: tuple[int, ...], outputs: int, images: int, threads: int, at_on
             begin += count
         parts.append(len(chunks))
     table = np.array(chunks, np.int64).reshape(-1, 3)
-    return _Items(ends_of(size, outputs), items, table, np.array(parts))
+    given = outputs, taps, transform, ends_of(size, outputs)
+    return _Work(*given, items, table, np.array(parts))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, final
 
@@ -162,12 +162,7 @@ class TunedConvolution(ChosenConvolution):
         kept: npt.DTypeLike = np.float32,
         emulates: bool = False,
     ) -> None:
-        unknown = set(algorithms) - set(ALGORITHMS)
-        if unknown or "direct" not in algorithms:
-            raise OperationError(
-                f"convolution algorithms {algorithms} were asked for: expected 'direct' and any of "
-                f"{', '.join(ALGORITHMS[1:])}"
-            )
+        check_algorithms(algorithms, ALGORITHMS)
         made: dict[str, Any] = {"direct": _direct(shape, kept)}
         for name in algorithms:
             if name.startswith("winograd") and winograd_takes(shape):
@@ -179,6 +174,15 @@ class TunedConvolution(ChosenConvolution):
         told = _ROUNDED if kept == STORED else ""
         arguments = Arguments(shape, partial(_zeros, kept))
         super().__init__(shape, made, asked or {}, arguments, told, __name__)
+
+
+def check_algorithms(algorithms: Sequence[str], known: Sequence[str]) -> None:
+    """Raise OperationError unless all are `known`, whose first, direct summation, is among them."""
+    if set(algorithms) - set(known) or known[0] not in algorithms:
+        raise OperationError(
+            f"convolution algorithms {algorithms} were asked for: expected '{known[0]}' and any of "
+            f"{', '.join(known[1:])}"
+        )
 
 
 def _direct(shape: ConvolutionShape, kept: npt.DTypeLike) -> Any:

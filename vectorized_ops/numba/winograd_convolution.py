@@ -7,7 +7,6 @@ of rounding errors (see the tests). The tiles at the ends of a map have only the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numba
@@ -141,7 +140,7 @@ class WinogradConvolution(ScratchUser):
     ) -> None:
         """Write the correlation of images and weights, plus bias, cut off at zero with `relu`."""
         self._operands.check(images, out, weights, bias)
-        for inputs, filters in self._groups():
+        for inputs, filters in self.shape.group_slices:
             given = self._zeros if bias is None else bias[filters]
             self._convolve(
                 images[..., inputs], weights[filters], given, out[..., filters],
@@ -161,7 +160,7 @@ class WinogradConvolution(ScratchUser):
         last = self._taps - 1
         padding = last - self.shape.padding[0], last - self.shape.padding[1]
         mode = ADD * add | MASK * (mask is not None)
-        for inputs, filters in self._groups():
+        for inputs, filters in self.shape.group_slices:
             self._convolve(
                 gradient[..., filters], weights[filters], self._zeros, out[..., inputs], padding,
                 None if mask is None else mask[..., inputs], mode, True,
@@ -176,20 +175,11 @@ class WinogradConvolution(ScratchUser):
     ) -> None:
         """Write the gradients of weights and, unless it is None, of the bias."""
         self._operands.check(images, gradient, weights_out, bias_out)
-        for inputs, filters in self._groups():
+        for inputs, filters in self.shape.group_slices:
             self._sum_up(
                 images[..., inputs], gradient[..., filters], weights_out[filters],
                 None if bias_out is None else bias_out[filters],
             )  # fmt: skip
-
-    def _groups(self) -> Iterator[tuple[slice, slice]]:
-        """The channels and the filters of each group."""
-        channels, filters = self._group.channels, self._group.filters
-        for number in range(self.shape.groups):
-            yield (
-                slice(number * channels, (number + 1) * channels),
-                slice(number * filters, (number + 1) * filters),
-            )
 
     def _sum_up(
         self,

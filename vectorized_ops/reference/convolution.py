@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
@@ -38,7 +36,7 @@ class Convolution:
         The images are bordered by `padding` zeros. `relu` writes max(out, 0), NaN staying NaN.
         """
         windows = self._windows(images)
-        for channels, filters in self._groups():
+        for channels, filters in self._shape.group_slices:
             out[..., filters] = np.einsum(
                 "nyxcrs,kcrs->nyxk", windows[:, :, :, channels], weights[filters], optimize=True
             )
@@ -63,7 +61,7 @@ class Convolution:
         bordered = np.zeros_like(self._bordered(out))
         for r, s in np.ndindex(self._shape.kernel):
             y, x = self._seen(0, r), self._seen(1, s)
-            for channels, filters in self._groups():
+            for channels, filters in self._shape.group_slices:
                 bordered[:, y, x, channels] += np.einsum(
                     "nyxk,kc->nyxc",
                     gradient[..., filters],
@@ -83,7 +81,7 @@ class Convolution:
         must be those of the last `forward`: an implementation may keep what it needs.
         """
         windows = self._windows(images)
-        for channels, filters in self._groups():
+        for channels, filters in self._shape.group_slices:
             weights_out[filters] = np.einsum(
                 "nyxcrs,nyxk->kcrs",
                 windows[:, :, :, channels],
@@ -92,15 +90,6 @@ class Convolution:
             )
         if bias_out is not None:
             bias_out[...] = gradient.sum(axis=(0, 1, 2))
-
-    def _groups(self) -> Iterator[tuple[slice, slice]]:
-        """Yield the channels and the filters of each group."""
-        filters, channels = self._shape.weights[0] // self._shape.groups, self._shape.weights[1]
-        for group in range(self._shape.groups):
-            yield (
-                slice(group * channels, (group + 1) * channels),
-                slice(group * filters, (group + 1) * filters),
-            )
 
     def _bordered(self, images: AnyArray) -> AnyArray:
         y, x = self._shape.padding

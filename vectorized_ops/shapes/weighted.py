@@ -94,6 +94,18 @@ class ConvolutionShape(TimedShape):
         return self.filters, self.channels // self.groups, *self.kernel
 
     @property
+    def group_slices(self) -> list[tuple[slice, slice]]:
+        """The channels and the filters of each group."""
+        channels, filters = self.channels // self.groups, self.filters // self.groups
+        return [
+            (
+                slice(number * channels, (number + 1) * channels),
+                slice(number * filters, (number + 1) * filters),
+            )
+            for number in range(self.groups)
+        ]
+
+    @property
     def flops(self) -> int:
         """2 N K C/groups R S H' W', in each of the three directions; padding counts as well."""
         filters, channels, taps_y, taps_x = self.weights

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +12,11 @@ import numba
 import numpy as np
 import pytest
 from contracts.bfloat16 import nearest
-from numpy.testing import assert_allclose
+from contracts.kernels import check_same_bits, storing_past_the_caches, threads_kept
 
 from vectorized_ops.bfloat16 import copy_values, widened
 from vectorized_ops.layout import STORED
 from vectorized_ops.numba.arrays import activations
-from vectorized_ops.numba.compiling.compiler import SETTINGS
-from vectorized_ops.numba.emit import non_temporal
 from vectorized_ops.numba.pooled_convolution import pooled_convolution
 from vectorized_ops.reference.convolution import Convolution
 from vectorized_ops.reference.pooling import MaxPooling
@@ -27,22 +25,13 @@ from vectorized_ops.shapes import ConvolutionShape, PoolingShape
 
 @pytest.fixture(autouse=True)
 def threads_stay_as_they_were() -> Iterator[None]:
-    threads = numba.get_num_threads()
-    yield
-    numba.set_num_threads(threads)
+    with threads_kept():
+        yield
 
 
 @pytest.fixture(scope="session")
 def storing() -> Callable[[bool], AbstractContextManager[None]]:
-    """Makes operations store all they can past the caches, or nothing."""
-
-    @contextmanager
-    def storing(past: bool) -> Iterator[None]:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(non_temporal, "_STREAMED_BYTES", -1 if past else 1 << 62)
-            yield
-
-    return storing
+    return storing_past_the_caches
 
 
 @pytest.fixture(scope="session")
@@ -58,32 +47,9 @@ def assemblies() -> Callable[[Any], list[str]]:
     return compile_again
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def same_bits() -> Callable[..., None]:
-    """Checks that a computation, built anew, gives the same bits with the same number of threads.
-
-    It gives the same bits with any other number too, but for the results numbered in
-    `summed_by_thread`: each thread sums over images of its own, so these are only nearly equal.
-    """
-
-    def check(
-        compute: Callable[[], Sequence[np.ndarray]], summed_by_thread: Sequence[int] = ()
-    ) -> None:
-        numba.set_num_threads(1)
-        alone = compute()
-        assert all(np.isfinite(array).all() and array.any() for array in alone)
-        for threads in range(1, min(4, SETTINGS.NUMBA_NUM_THREADS) + 1):
-            numba.set_num_threads(threads)
-            results = compute()
-            for number, (result, again) in enumerate(zip(results, compute(), strict=True)):
-                assert result.tobytes() == again.tobytes(), (threads, number)
-                if number in summed_by_thread:
-                    largest = np.abs(alone[number]).max()
-                    assert_allclose(result, alone[number], rtol=0, atol=2e-5 * largest)
-                else:
-                    assert result.tobytes() == alone[number].tobytes(), (threads, number)
-
-    return check
+    return check_same_bits
 
 
 @dataclass

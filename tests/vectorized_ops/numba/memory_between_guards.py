@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from vectorized_ops.channels_last.convolution import Convolution as InOrder
+from vectorized_ops.channels_last.winograd_convolution import WinogradConvolution as WinogradInOrder
 from vectorized_ops.layout import STORED
 from vectorized_ops.numba.amx_convolution import AmxConvolution
 from vectorized_ops.numba.arrays import activations_in, activations_size
@@ -56,11 +58,32 @@ IN_BFLOAT16: list[tuple[str, Callable[[ConvolutionShape], Any], Any]] = [
 """Algorithms, and the names of shapes that they take."""
 
 
+IN_C_ORDER = {
+    "one pixel": ConvolutionShape(1, 1, 1, 3, 5, (1, 1)),
+    "single taps of one channel": ConvolutionShape(5, 3, 9, 1, 5, (1, 1)),
+    "single taps of few channels": ConvolutionShape(1, 10, 13, 5, 17, (1, 1)),
+    "single taps": ConvolutionShape(3, 7, 7, 40, 24, (1, 1)),
+    "lines of few channels": ConvolutionShape(1, 5, 6, 3, 7, (3, 3), padding=(1, 1)),
+    "strides": ConvolutionShape(3, 7, 5, 17, 33, (3, 2), (2, 3), (1, 0)),
+    "dilation": ConvolutionShape(2, 9, 7, 16, 16, (3, 3), (1, 1), (2, 2), (2, 2)),
+    "groups": ConvolutionShape(3, 5, 4, 9, 51, (2, 3), (1, 1), (0, 1), groups=3),
+    "many channels": ConvolutionShape(1, 3, 3, 300, 5, (1, 1)),
+    "many filters": ConvolutionShape(1, 3, 3, 5, 300, (1, 1)),
+}
+"""Convolutions of arrays whose channels run fastest."""
+
+IN_C_ORDER_3X3 = {
+    "whole tiles": ConvolutionShape(1, 8, 4, 16, 32, (3, 3), padding=(1, 1)),
+    "ends": ConvolutionShape(3, 5, 7, 48, 16, (3, 3), padding=(0, 2)),
+    "groups": ConvolutionShape(1, 5, 7, 32, 64, (3, 3), padding=(1, 1), groups=2),
+}
+
+
 class Guarded:
     """Makes arrays that end where forbidden memory begins or, unless `at_end`, begin behind it."""
 
     def __init__(self, at_end: bool) -> None:
-        self._at_end = at_end
+        self.at_end = at_end
 
     def array(self, *shape: int, dtype: Any = np.float32) -> np.ndarray:
         size = math.prod(shape) * np.dtype(dtype).itemsize
@@ -71,11 +94,26 @@ class Guarded:
         for page in (begin, begin + mmap.PAGESIZE + room):
             if ctypes.CDLL(None).mprotect(ctypes.c_void_p(page), mmap.PAGESIZE, PROT_NONE):
                 raise OSError("mprotect failed")
-        first = mmap.PAGESIZE + (room - size) * self._at_end
+        first = mmap.PAGESIZE + (room - size) * self.at_end
         return np.frombuffer(mapping, dtype, math.prod(shape), first).reshape(shape)
 
     def activations(self, *shape: int, dtype: Any = np.float32) -> np.ndarray:
         return activations_in(self.array(activations_size(shape), dtype=dtype), shape)
+
+
+class GuardedInOrder(Guarded):
+    """The same of activations in C order, between whose pixels there are so many other channels."""
+
+    def __init__(self, at_end: bool, others: int) -> None:
+        super().__init__(at_end)
+        self._others = others
+
+    def activations(self, *shape: int, dtype: Any = np.float32) -> np.ndarray:
+        channels, distance = shape[-1], shape[-1] + self._others
+        flat = self.array((math.prod(shape[:-1]) - 1) * distance + channels, dtype=dtype)
+        strides = [math.prod(shape[axis + 1 : -1]) * distance for axis in range(len(shape) - 1)]
+        bytes_apart = [stride * flat.itemsize for stride in (*strides, 1)]
+        return np.lib.stride_tricks.as_strided(flat, shape, bytes_apart)
 
 
 def convolve(operation: Any, new: Guarded, kept: Any = np.float32) -> None:
@@ -87,9 +125,20 @@ def convolve(operation: Any, new: Guarded, kept: Any = np.float32) -> None:
     weights, bias = new.array(*shape.weights), new.array(shape.filters)
     operation.forward(images, weights, bias, gradient)
     operation.backward_data(gradient, weights, images, mask=mask)
+    operation.backward_data(gradient, weights, images, add=True)
     if hasattr(operation, "backward_weights"):
         operation.backward_weights(images, gradient, weights, bias)
         operation.backward_weights(images, gradient, weights, None)
+
+
+def convolve_in_order(
+    make: Callable[[ConvolutionShape], Any], shape: ConvolutionShape, new: Guarded
+) -> None:
+    """The same in C order, of whole arrays and of slices; scratch memory is guarded, too."""
+    for others in (0, 3):
+        operation = make(shape)
+        operation.use_scratch(new.array(operation.scratch_size))
+        convolve(operation, GuardedInOrder(new.at_end, others))
 
 
 def convolve_in_bfloat16(
@@ -155,6 +204,17 @@ RUNS: dict[str, Callable[[Guarded], None]] = {
     },
     "Winograd": lambda new: convolve(WinogradConvolution(SHAPES["3x3"]), new),
     "Strassen": lambda new: convolve(StrassenConvolution(SHAPES["halves"]), new),
+    **{
+        f"channels_last {name}": partial(convolve_in_order, InOrder, shape)
+        for name, shape in IN_C_ORDER.items()
+    },
+    **{
+        f"channels_last Winograd {outputs} {name}": partial(
+            convolve_in_order, partial(WinogradInOrder, outputs=outputs), shape
+        )
+        for name, shape in IN_C_ORDER_3X3.items()
+        for outputs in (2, 4)
+    },
     "pooled direct": lambda new: convolve_and_pool("direct", new),
     "pooled Winograd": lambda new: convolve_and_pool("winograd4", new),
     "dense": partial(multiply, np.float32),

@@ -67,6 +67,22 @@ def winograd() -> tuple[np.ndarray, np.ndarray]:
     return _convolved([partial(WinogradConvolution, outputs=size) for size in (2, 4)])
 
 
+def convolution_in_order() -> tuple[np.ndarray, np.ndarray]:
+    """Convolutions of channels_last arrays, in panels of whole vectors and of others."""
+    from vectorized_ops.channels_last.convolution import Convolution
+
+    return _convolved([Convolution], "channels_last")
+
+
+def winograd_in_order() -> tuple[np.ndarray, np.ndarray]:
+    """The same of whole vectors, by Winograd's tiles of both sizes."""
+    from vectorized_ops.channels_last.winograd_convolution import WinogradConvolution
+
+    sizes = THREE_BY_THREE | {"images": 5, "channels": 16, "filters": 32}
+    made = [partial(WinogradConvolution, outputs=size) for size in (2, 4)]
+    return _convolved(made, "channels_last", **sizes)
+
+
 def strassen() -> tuple[np.ndarray, np.ndarray]:
     """A 1x1 convolution of an odd number of pixels, its weights' gradient by direct sums."""
     from vectorized_ops.numba.convolution import Convolution
@@ -99,7 +115,7 @@ def depthwise() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _convolved(
-    operations_of: Sequence[Callable[..., Any]], **sizes: Any
+    operations_of: Sequence[Callable[..., Any]], implementation: str = "numba", **sizes: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     sys.path.append(str(Path(__file__).parents[1]))
     from contracts.convolution import whole_operands
@@ -108,7 +124,7 @@ def _convolved(
     from vectorized_ops.shapes import ConvolutionShape
 
     shape = ConvolutionShape(**(sizes or THREE_BY_THREE))
-    operands, place = whole_operands(shape), Memory(operations("numba"))
+    operands, place = whole_operands(shape), Memory(operations(implementation))
     expected = operands.results(REFERENCE.convolution(shape), Memory(REFERENCE))
     found = [part for made in operations_of for part in operands.results(made(shape), place)]
     return _joined(found), _joined(expected * len(operations_of))

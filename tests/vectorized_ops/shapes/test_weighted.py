@@ -38,6 +38,13 @@ def test_convolutions_have_the_shapes_of_pytorch(
     assert shape.outputs == tuple(out.permute(0, 2, 3, 1).shape)
 
 
+def test_groups_divide_channels_and_filters() -> None:
+    shape = ConvolutionShape(2, 5, 5, 6, 9, (3, 3), groups=3)
+    channels, filters = zip(*shape.group_slices, strict=True)
+    assert channels == (slice(0, 2), slice(2, 4), slice(4, 6))
+    assert filters == (slice(0, 3), slice(3, 6), slice(6, 9))
+
+
 def test_flops_count_multiplications_and_additions_of_all_images() -> None:
     shape = ConvolutionShape(8, 7, 9, 6, 4, (3, 2), stride=(2, 1), padding=(1, 0), groups=2)
     assert (shape.lines, shape.pixels) == (4, 8)

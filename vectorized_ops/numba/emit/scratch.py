@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 
 from vectorized_ops.layout import AnyArray, aligned_zeros
+
+_LINE = 16
+"""Floats of a cache line."""
+
+
+def size_of_pieces(sizes: Sequence[int]) -> int:
+    """Return how many floats pieces of `sizes` take, each of whole cache lines."""
+    return sum(map(_whole_lines, sizes))
+
+
+def _whole_lines(size: int) -> int:
+    return -(-size // _LINE) * _LINE
 
 
 class ScratchUser(ABC):
@@ -31,3 +44,11 @@ class ScratchUser(ABC):
         if len(self._scratch) < size:
             self._scratch = aligned_zeros((self.scratch_size,))
         return self._scratch[:size]
+
+    def _pieces(self, sizes: Sequence[int]) -> list[AnyArray]:
+        """Return pieces of the memory, of `sizes`, that begin at cache lines."""
+        memory, first, pieces = self._memory(size_of_pieces(sizes)), 0, []
+        for size in sizes:
+            pieces.append(memory[first : first + size])
+            first += _whole_lines(size)
+        return pieces

@@ -23,7 +23,7 @@ from vectorized_ops.numba.kernels.convolution.row_tiles import copy_tile, transp
 from vectorized_ops.numba.kernels.convolution.winograd import CHANNELS_AT_ONCE, gather_taps
 
 BLOCK_ROWS = 16 * ROWS
-"""Rows that a thread gathers at a time."""
+"""Rows that a thread gathers at a time: with all steps of a block they take a quarter megabyte."""
 
 BLOCK_STEPS = 256
 """Steps that a thread gathers at a time."""
@@ -39,6 +39,10 @@ SUMMED_STEPS = 19 * ROWS
 
 SUMMED_VECTORS = 16
 """Columns of it that are in work together."""
+
+
+LOT_ROWS = 8 * SUMMED_ROWS
+"""Rows that a thread sums up at a time: enough to be worth waking it."""
 
 
 class Grid(NamedTuple):
@@ -262,7 +266,7 @@ def correlate(
 def scatter(
     results: Any,
     grid: Any,
-    filters: int,
+    channels: int,
     out: Any,
     out_distance: int,
     mask: Any,
@@ -271,7 +275,10 @@ def scatter(
     way: int,
     threads: int,
 ) -> None:
-    """Write rows of results (rows, filters), zeros if there are none, to their pixels of `out`."""
+    """Write rows of results (rows, channels), zeros if there are none, to their pixels of `out`.
+
+    Or add them; `way` may be MASK.
+    """
     rows, area = grid.number * grid.lines * grid.pixels, grid.lines * grid.pixels
     for thread in numba.prange(threads):
         for row in range(part(rows, thread, threads), part(rows, thread + 1, threads)):
@@ -279,10 +286,10 @@ def scatter(
             y = grid.first_y + rest // grid.pixels * grid.apart_y
             x = grid.first_x + rest % grid.pixels * grid.apart_x
             pixel = (image * grid.out_height + y) * grid.out_width + x
-            target = out[pixel * out_distance : pixel * out_distance + filters]
-            passed = mask[pixel * mask_distance : pixel * mask_distance + filters]
-            for i in range(filters):
-                value = results[row * filters + i] if len(results) else np.float32(0.0)
+            target = out[pixel * out_distance : pixel * out_distance + channels]
+            passed = mask[pixel * mask_distance : pixel * mask_distance + channels]
+            for i in range(channels):
+                value = results[row * channels + i] if len(results) else np.float32(0.0)
                 if add:
                     value += target[i]
                 target[i] = np.float32(0.0) if way & MASK and passed[i] <= 0 else value
@@ -324,8 +331,7 @@ def sum_weights(
         begin, end = part(count, mine, by_steps) * ROWS, part(count, mine + 1, by_steps) * ROWS
         first_row, last_row = part(rows, lot, by_rows), part(rows, lot + 1, by_rows)
         shift = lot * count * ROWS * width
-        own, turned = gathered[thread], panels[thread]
-        own[:] = np.float32(0.0)
+        own, packed = gathered[thread], panels[thread]
         for step in range(begin, end):
             place = shift + step * width
             sums[place + first * LANES : place + last * LANES] = np.float32(0.0)
@@ -335,9 +341,12 @@ def sum_weights(
                 number = min(SUMMED_VECTORS, last - vector)
                 for top in range(first_row, last_row, SUMMED_ROWS):
                     height = min(SUMMED_ROWS, last_row - top)
-                    # Images in place of rows, but that a tile reads behind the last.
-                    inside = step + length <= steps or (not ones and top + height < rows)
-                    in_place = near_rows and inside
+                    # Images are rows themselves where there is no step of ones among these, and
+                    # where memory goes on behind a last row of fewer steps than a tile reads.
+                    behind = (top + height - 1) * distance + step + length
+                    in_place = near_rows and (
+                        step + length <= steps or (not ones and behind <= len(images))
+                    )
                     if not in_place:
                         _gather(
                             images, distance, grid, runs, step, length, steps, ones, top, height,
@@ -346,7 +355,9 @@ def sum_weights(
                     source, place, apart = own, 0, GATHERED_ROW
                     if in_place:
                         source, place, apart = images, top * distance + step, distance
-                    _turn(gradient, gradient_distance, filters, top, height, vector, number, turned)
+                    _pack_rows(
+                        gradient, gradient_distance, filters, top, height, vector, number, packed
+                    )
                     for row in range(0, length, ROWS):
                         for near in range(0, number, 2):
                             tile = tiles.wide if near + 1 < number else tiles.narrow
@@ -364,14 +375,14 @@ def sum_weights(
                                 apart_there = gradient_distance
                             call_tile(
                                 tile, sums, target, width, sums, target, width, sums, target, width,
-                                0, source, place + row, 1, apart, turned,
+                                0, source, place + row, 1, apart, packed,
                                 near * SUMMED_ROWS * LANES, LANES, SUMMED_ROWS * LANES, height,
                                 LANES, coming, asked, apart_there,
                             )  # fmt: skip
 
 
 @kernel
-def _turn(
+def _pack_rows(
     gradient: Any,
     distance: int,
     filters: int,
@@ -449,14 +460,33 @@ def bias_of(sums: Any, steps: int, width: int, out: Any) -> None:
 
 @parallel_kernel
 def sum_rows(
-    wide: int, narrow: int, one: Any, values: Any, distance: int, rows: int, zeros: Any, out: Any
+    wide: int,
+    narrow: int,
+    one: Any,
+    values: Any,
+    distance: int,
+    rows: int,
+    zeros: Any,
+    sums: Any,
+    out: Any,
 ) -> None:
-    """Write the sums of rows, of whole vectors, by tiles of one row, of two columns and of one."""
-    pairs = (len(out) + 2 * LANES - 1) // (2 * LANES)
-    for pair in numba.prange(pairs):
-        column = pair * 2 * LANES
-        tile = wide if column + 2 * LANES <= len(out) else narrow
-        call_tile(
-            tile, out, column, 0, zeros, 0, 0, zeros, 0, 0, 0, one, 0, 0, 0, values, column,
-            distance, LANES, rows, LANES, values, 0, 0,
-        )  # fmt: skip
+    """Write the sums of rows, of whole vectors, by tiles of one row, of two columns and of one.
+
+    `sums` is scratch, (lots, len(out)): threads sum up one lot of LOT_ROWS after another.
+    """
+    lots, size = sums.shape
+    for lot in numba.prange(lots):
+        own, first, last = sums[lot], lot * LOT_ROWS, min(rows, (lot + 1) * LOT_ROWS)
+        own[:] = np.float32(0.0)
+        for top in range(first, last, SUMMED_ROWS):
+            number = min(SUMMED_ROWS, last - top)
+            for column in range(0, size, 2 * LANES):
+                tile = wide if column + 2 * LANES <= size else narrow
+                call_tile(
+                    tile, own, column, 0, own, column, 0, zeros, 0, 0, 0, one, 0, 0, 0, values,
+                    top * distance + column, distance, LANES, number, LANES, values, 0, 0,
+                )  # fmt: skip
+    out[:] = np.float32(0.0)
+    for share in range(lots):
+        for i in range(size):
+            out[i] += sums[share, i]

@@ -76,8 +76,12 @@ def panels_tile(
             lanes.prefetch(lanes.at(coming_at, lanes.product(t, args[24])), level=2)
             return results
 
-        started = [load_lanes(lanes, *place) for place in places(begin, args[7])]
-        results = lanes.loop(args[20], started, step)
+        # Begun with `start`, long sums in many calls would lose precision.
+        sums = lanes.loop(args[20], [lanes.constant(0.0)] * (height * width), step)
+        results = [
+            lanes.add(load_lanes(lanes, *place), value)
+            for place, value in zip(places(begin, args[7]), sums, strict=True)
+        ]
         targets, masks = places(target, args[4]), places(masking, args[10])
 
         def store(way: int) -> None:
