@@ -26,6 +26,7 @@ from vectorized_ops.numba.kernels.channels_last.correlation import (
     SUMMED_STEPS,
     SUMMED_VECTORS,
 )
+from vectorized_ops.numba.kernels.channels_last.panel_tiles import ROWS
 from vectorized_ops.shapes import ConvolutionShape
 
 COUNTS = (1, 2, 3, 5, 16, 17, 24, 40)
@@ -48,7 +49,9 @@ SHAPES = {
     "depthwise": ConvolutionShape(2, 9, 6, 17, 17, (3, 3), (2, 2), (1, 1), groups=17),
     "groups of odd sizes": ConvolutionShape(2, 6, 7, 9, 51, (3, 2), (1, 2), groups=3),
     "groups of vectors": ConvolutionShape(3, 5, 6, 32, 64, (3, 3), padding=(1, 1), groups=2),
+    "single taps in the padding": ConvolutionShape(2, 3, 4, 2 * ROWS, 17, (1, 1), padding=(1, 0)),
     "pixels for several lots": ConvolutionShape(4, 18, 19, 3, 5, (1, 1)),
+    "several lots of whole tiles": ConvolutionShape(4, 18, 19, ROWS, 5, (1, 1)),
 }
 
 
@@ -229,8 +232,26 @@ def test_results_past_the_caches_are_the_same(
 ) -> None:
     shape = ConvolutionShape(2, 7, 9, channels, filters, (1, 1))
     operands = replace(plain(shape), relu=relu)
+    target = replace(operands.target, mask=whole_operands(shape).target.mask)
     with storing(True):
         check(shape, operands, place())
+        check(shape, replace(operands, target=target), place())
+
+
+@pytest.mark.parametrize("filters", [24, 32])
+def test_channels_beside_results_past_the_caches_stay_as_they_are(
+    filters: int, storing: Callable[[bool], AbstractContextManager[None]]
+) -> None:
+    shape = ConvolutionShape(2, 7, 9, 5, filters, (1, 1))
+    operands, wide = plain(shape), aligned_zeros((*shape.outputs[:3], 64))
+    expected = np.zeros(shape.outputs, np.float32)
+    wide[...] = 77
+    given = operands.images, operands.weights, None
+    REFERENCE.convolution(shape).forward(*given, expected)
+    with storing(True):
+        Convolution(shape).forward(*given, wide[..., :filters])
+    assert_array_equal(wide[..., :filters], expected)
+    assert (wide[..., filters:] == 77).all()
 
 
 def test_memory_of_a_slice_is_read_and_written_in_place() -> None:

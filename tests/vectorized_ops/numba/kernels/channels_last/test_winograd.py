@@ -146,14 +146,14 @@ def test_items_of_each_thread_are_convolved_and_no_others(parts: list[int]) -> N
     out = aligned_zeros((2, *OUT_SIZE, FILTERS))
     out[...] = np.nan
     threads, lasts = len(parts) - 1, np.zeros((ROWS, 2), np.int64)
+    scratch = np.tile(points_memory(FILTERS), (threads, 1))
     for rows in (1, 2, 3):
         lasts[rows] = PANELS.address(rows, 2), PANELS.address(rows, 1)
     convolve(
         tiles(CHANNEL_OUTPUT), images.reshape(-1), CHANNELS, SIZE, CHANNELS, packed.reshape(-1),
         bias, out.reshape(-1), FILTERS, OUT_SIZE, FILTERS, PADDING, out.reshape(-1), 0, 0,
         np.tile(points_memory(CHANNELS), (threads, 1)),
-        np.tile(points_memory(FILTERS), (threads, 1)),
-        np.zeros(FILTERS, np.float32), AT_ONCE, ITEMS, CHUNKS, np.array(parts), lasts,
+        scratch, np.zeros(FILTERS, np.float32), AT_ONCE, ITEMS, CHUNKS, np.array(parts), lasts,
     )  # fmt: skip
     border = np.pad(images, ((0, 0), (1, 9), (1, 9), (0, 0)))
     expected = np.full_like(out, np.nan)
@@ -171,3 +171,6 @@ def test_items_of_each_thread_are_convolved_and_no_others(parts: list[int]) -> N
             values = np.einsum("ia,abk,jb->ijk", left, products, right) + bias
             expected[image, y : y + lines, x : x + 2] = values
     assert_array_equal(out, expected)
+    for own in scratch:
+        of_points(own, FILTERS)[...] = np.nan
+    assert np.isnan(scratch).all()  # also what lies behind the rows
