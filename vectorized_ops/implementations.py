@@ -11,6 +11,9 @@ from vectorized_ops.errors import OperationError
 
 IMPLEMENTATIONS = ("reference", "numba", "onednn", "channels_last")
 
+OF_LAYOUTS = {"images_last": "numba", "channels_last": "channels_last"}
+"""By what the lanes of vectors are, the implementation of our own kernels."""
+
 _COMPLETED_BY = {"channels_last": "reference"}
 """Whose parts, in the same memory order, an implementation has where it lacks its own."""
 

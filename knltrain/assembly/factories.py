@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from knltrain.communication.internode.collective import NodeCollective
     from knltrain.communication.internode.wire.formats import WireKernels
     from knltrain.communication.internode.wire.wire_format import WireFormat
+    from knltrain.config.backend_tables import BackendConfig
     from knltrain.data.augmentation.augmenting import MakesPass, PixelPass
     from knltrain.data.dataset import Halves
     from knltrain.data.encoded import DecodingRules
@@ -360,12 +361,9 @@ def cpu_backend(
         limit_tuning(tuning, chosen.tuning_seconds)
     implementation = chosen.implementation
     if implementation == "numba":
-        from knltrain.backends.cpu.layout import implementation_of
+        from vectorized_ops.implementations import OF_LAYOUTS
 
-        at_once = batch if chosen.micro_batch == "auto" else min(chosen.micro_batch or batch, batch)
-        by_images = chosen.layout == "auto" and bool(chosen.algorithms)
-        layout = "images_last" if by_images else chosen.layout
-        implementation = implementation_of(network, at_once, layout, precision)
+        implementation = OF_LAYOUTS[layout_for(chosen, network, batch, precision)]
     algorithms: Algorithms = {}
     if chosen.algorithms:
         from knltrain.backends.cpu.algorithms import asked_algorithms
@@ -383,6 +381,22 @@ def cpu_backend(
         precision,
         chosen.emulate_bfloat16,
     )
+
+
+def layout_for(
+    chosen: BackendConfig, network: Network, batch: int, precision: str = "float32"
+) -> str:
+    """The layout of a worker's step: what was asked for, or what suits the images at a time."""
+    from vectorized_ops.layout import IMAGE_LANES
+
+    images = batch if chosen.micro_batch == "auto" else min(chosen.micro_batch or batch, batch)
+    if chosen.layout != "auto":
+        return chosen.layout
+    if chosen.algorithms or precision != "float32" or images % IMAGE_LANES == 0:
+        return "images_last"
+    from knltrain.backends.cpu.layout import layout_of
+
+    return layout_of(network, images)
 
 
 def torch_backend(

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
+from knltrain.assembly.factories import layout_for
 from knltrain.assembly.names import (
     KERNELS,
     build_backend,
@@ -135,14 +136,13 @@ def _cpus() -> set[int]:
 def _known(config: RunConfig, images: int, copies: bool) -> KnownKernels:
     """What is known of the kernels of a network for steps of so many images."""
     import vectorized_ops.numba
-    from knltrain.backends.cpu.layout import layout_of
     from vectorized_ops.numba.compiling.compiler import CACHE_FOLDER, kernels_in, target_name
 
     root = Path(*vectorized_ops.numba.__path__)
     network = build_network(config)
     backend = config.backend
     chosen = backend.winograd, backend.algorithms, backend.precision, backend.emulate_bfloat16
-    layout = backend.layout if backend.layout != "auto" else layout_of(network, images)
+    layout = layout_for(backend, network, images)
     parts = network, layout, *chosen, _method_alone(config), target_name(), str(root)
     made_from = repr((*parts, copies, config.data.operates, config.data.network_order))
     name = hashlib.sha256(made_from.encode()).hexdigest()[:32]

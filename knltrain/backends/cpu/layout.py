@@ -13,9 +13,6 @@ from knltrain.network.network import Network
 from vectorized_ops.layout import IMAGE_LANES, padded_images
 from vectorized_ops.shapes import ConvolutionShape
 
-IMPLEMENTATIONS: Final = {"images_last": "numba", "channels_last": "channels_last"}
-"""Layout -> the implementation of `vectorized_ops` that computes in it."""
-
 _KERNELS: Final = {
     "Activation", "AdaptiveAveragePooling", "Addition", "Affine", "AveragePooling",
     "BatchNormalisation", "Concatenation", "Convolution", "Dense", "Dropout", "Flatten",
@@ -38,17 +35,11 @@ _MOST_GROUPS: Final = 4
 _SIDES: Final = ((3, 3), (5, 5))
 
 
-def implementation_of(
-    network: Network, images: int, layout: str = "auto", precision: str = "float32"
-) -> str:
-    """Return the implementation for `backend.layout`; bfloat16 is for images in the lanes alone."""
-    if layout == "auto":
-        layout = layout_of(network, images) if precision == "float32" else "images_last"
-    return IMPLEMENTATIONS[layout]
-
-
 def layout_of(network: Network, images: int) -> str:
-    """Return the layout in which a step of so many images is expected to be faster."""
+    """Return the layout in which a step of so many images is expected to be faster in float32.
+
+    That is "images_last" where they come to whole vectors.
+    """
     filled = padded_images(images) / images
     if filled <= _FULL or any(type(layer).__name__ not in _KERNELS for layer in network.layers):
         return "images_last"

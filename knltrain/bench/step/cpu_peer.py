@@ -16,12 +16,13 @@ import numpy as np
 
 from knltrain import __version__
 from knltrain.backends.cpu import CpuBackend
-from knltrain.backends.cpu.layout import implementation_of
+from knltrain.backends.cpu.layout import layout_of
 from knltrain.bench.step import protocol
 from knltrain.data.dataset import Batch
 from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.networks import network_named
 from knltrain.optimizers.sgd import SGD
+from vectorized_ops.implementations import OF_LAYOUTS
 from vectorized_ops.numba.compiling.journal import JOURNAL, MadeKernel
 from vectorized_ops.numba.sgd import SGDUpdate
 from vectorized_ops.parameter_groups import Clipping
@@ -45,8 +46,8 @@ def main(
     for name, view in parameters.views.items():
         view[...] = arrays[name]
     images = len(batch.labels)
-    implementation = implementation_of(network, images, precision=precision)
-    backend = CpuBackend(network, images, threads, implementation, precision=precision)
+    layout = layout_of(network, images) if precision == "float32" else "images_last"
+    backend = CpuBackend(network, images, threads, OF_LAYOUTS[layout], precision=precision)
     optimizer = SGD(
         network.parameter_groups,
         protocol.MOMENTUM,

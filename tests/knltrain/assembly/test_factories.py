@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 
 from knltrain.assembly import build_backend, build_dataset, build_method, resolve
+from knltrain.assembly.factories import layout_for
 from knltrain.assembly.names import check_names, image_shape_of, label_shape_of, read_halves
 from knltrain.backends.loss import SoftmaxCrossEntropy
+from knltrain.config.backend_tables import BackendConfig
 from knltrain.errors import ConfigError, DataError
 from knltrain.exchange.rules.averaging import GradientMean
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
+from knltrain.network.zoo.networks import network_named
 
 
 def test_dataset_is_cut_as_configured(config):
@@ -50,6 +53,24 @@ def test_cpu_backend_is_made_as_configured(config, winograd, micro_batch):
         build_backend(chosen, None, 8, 1)
     loss = SoftmaxCrossEntropy(0.25)
     assert asked == [(None, 8, 1, "reference", winograd, micro_batch, loss, {}, "float32", False)]
+
+
+@pytest.mark.parametrize(
+    ("options", "images", "precision", "layout"),
+    [
+        ({}, 20, "float32", "channels_last"),
+        ({}, 20, "bfloat16", "images_last"),
+        ({}, 32, "float32", "images_last"),
+        ({"micro_batch": 8}, 32, "float32", "channels_last"),
+        ({"micro_batch": "auto"}, 32, "float32", "images_last"),
+        ({"algorithms": {"*": "direct"}}, 20, "float32", "images_last"),
+        ({"layout": "images_last"}, 20, "float32", "images_last"),
+        ({"layout": "channels_last"}, 32, "float32", "channels_last"),
+    ],
+)
+def test_layout_is_what_was_asked_for_or_what_suits_the_images(options, images, precision, layout):
+    chosen, network = BackendConfig(**options), network_named("vgg-16")
+    assert layout_for(chosen, network, images, precision) == layout
 
 
 def test_mnist_needs_its_folder(config, tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knltrain.backends.cpu.layout import implementation_of, layout_of
+from knltrain.backends.cpu.layout import layout_of
 from knltrain.network.layers import Convolution, Dense, PReLU
 from knltrain.network.network import Network
 from knltrain.network.zoo.networks import network_named
@@ -50,19 +50,3 @@ def test_channels_must_fill_them_too(layer: Convolution, layout: str) -> None:
 def test_layers_without_such_kernels_keep_images_in_the_lanes() -> None:
     convolution = Convolution("wide", 64, 3, padding=1)
     assert layout_of(network(convolution, PReLU("bent")), 8) == "images_last"
-
-
-@pytest.mark.parametrize(
-    ("layout", "precision", "implementation"),
-    [
-        ("auto", "float32", "channels_last"),
-        ("auto", "bfloat16", "numba"),
-        ("images_last", "float32", "numba"),
-        ("channels_last", "float32", "channels_last"),
-    ],
-)
-def test_the_implementation_is_that_of_the_layout(
-    layout: str, precision: str, implementation: str
-) -> None:
-    resnet = network_named("resnet-50")
-    assert implementation_of(resnet, 8, layout, precision) == implementation
