@@ -7,6 +7,7 @@ import pytest
 
 from vectorized_ops.channels_last.convolution import Convolution
 from vectorized_ops.channels_last.tuned_convolution import TunedConvolution
+from vectorized_ops.channels_last.winograd_convolution import WinogradConvolution
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.numba import tuned_convolution
@@ -32,7 +33,7 @@ def answering(
     return asked
 
 
-def results(operation: TunedConvolution | Convolution) -> list[np.ndarray]:
+def results(operation: TunedConvolution | Convolution | WinogradConvolution) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
     images, gradient, weights = (
         rng.standard_normal(size).astype(np.float32)
@@ -60,6 +61,9 @@ def test_each_direction_is_computed_by_what_was_chosen_for_it(
     assert same == [False, True, False]
     for value, expected in zip(found, direct, strict=True):
         np.testing.assert_allclose(value, expected, atol=1e-4 * np.abs(expected).max())
+    for way, outputs in ((0, 4), (2, 2)):
+        own = results(WinogradConvolution(SHAPE, outputs))[way]
+        assert found[way].tobytes() == own.tobytes()
 
 
 def test_scratch_serves_all_that_were_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
