@@ -6,11 +6,10 @@ Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", arXiv 1509.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numba
 import numpy as np
 
 from vectorized_ops.channels_last.rows import flat_rows
@@ -20,7 +19,13 @@ from vectorized_ops.numba.compiling.tile_functions import NO_TILE, TileFunction
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.non_temporal import streamed
 from vectorized_ops.numba.emit.operand_checks import FLOAT_ONLY, Operands
-from vectorized_ops.numba.emit.scratch import ScratchUser, size_of_pieces
+from vectorized_ops.numba.emit.scratch import size_of_pieces
+from vectorized_ops.numba.grouped_winograd import (
+    MOST_GROUPS,
+    OUTPUTS,
+    GroupedWinograd,
+    is_square,
+)
 from vectorized_ops.numba.kernels.channels_last.correlation import LOT_ROWS, sum_rows
 from vectorized_ops.numba.kernels.channels_last.panel_tiles import PANELS, ROWS
 from vectorized_ops.numba.kernels.channels_last.winograd import (
@@ -36,7 +41,7 @@ from vectorized_ops.numba.kernels.channels_last.winograd_tiles import (
     CHANNEL_GRADIENT,
     CHANNEL_OUTPUT,
 )
-from vectorized_ops.numba.kernels.convolution.destination import ADD, MASK, PAST, RELU
+from vectorized_ops.numba.kernels.convolution.destination import ADD, MASK, PAST
 from vectorized_ops.numba.kernels.convolution.direct import weights_step
 from vectorized_ops.numba.kernels.convolution.winograd import (
     CHANNELS_AT_ONCE as WEIGHTS_AT_ONCE,
@@ -53,23 +58,14 @@ from vectorized_ops.numba.kernels.convolution.winograd_edge_tiles import (
 from vectorized_ops.numba.kernels.convolution.winograd_transforms import SQUARE_INPUT, SQUARE_TAPS
 from vectorized_ops.shapes import ConvolutionShape
 
-OUTPUTS, TAPS = (2, 4), (3, 5)
-"""Pixels on a side of an output tile, and of a kernel."""
-
-MOST_GROUPS = 4
-"""Groups come one after another; of many each would have too few channels to be worth it."""
-
 SUMMED_BYTES = 8 << 20
 """What the points of items that are summed up together may take."""
 
 
 def winograd_takes(shape: ConvolutionShape) -> bool:
     """Tell whether a shape is one that `WinogradConvolution` computes."""
-    side = shape.kernel[0]
-    plain = (shape.stride, shape.dilation) == ((1, 1), (1, 1)) and shape.groups <= MOST_GROUPS
-    square = shape.kernel == (side, side) and side in TAPS and max(shape.padding) < side
     whole = all(n // shape.groups % LANES == 0 for n in (shape.channels, shape.filters))
-    return plain and square and whole
+    return whole and is_square(shape)
 
 
 @dataclass(frozen=True)
@@ -106,7 +102,7 @@ class _Work:
         return _last_tiles(self.chunks[:, 1])
 
 
-class WinogradConvolution(ScratchUser):
+class WinogradConvolution(GroupedWinograd):
     """See `vectorized_ops.reference.convolution.Convolution`; arrays in C order.
 
     All directions by F(outputs x outputs, r x r), backward-weights by its adjoint. Results are the
@@ -124,16 +120,8 @@ class WinogradConvolution(ScratchUser):
                 f"narrower than the kernel, channels and filters of a group in multiples of {LANES}"
                 "; use Convolution"
             )
-        self.shape, self._operands = shape, Operands(shape, FLOAT_ONLY, shape.images)
-        self._outputs, self._taps = outputs, shape.kernel[0]
-        self._group = shape = replace(
-            shape,
-            channels=shape.channels // shape.groups,
-            filters=shape.filters // shape.groups,
-            groups=1,
-        )
-        self._points = (outputs + self._taps - 1) ** 2
-        self._threads = numba.get_num_threads()
+        super().__init__(shape, outputs, Operands(shape, FLOAT_ONLY, shape.images))
+        shape = self._group
         self._zeros = aligned_zeros((max(shape.channels, shape.filters, 2 * LANES),))
         self._one = np.ones(1, np.float32)
         self._at_once = ROWS * (2 if max(shape.channels, shape.filters) >= 128 else 3)
@@ -181,65 +169,15 @@ class WinogradConvolution(ScratchUser):
         """Floats of scratch memory that a call needs."""
         return max(map(size_of_pieces, self._sizes.values()))
 
-    def forward(
-        self,
-        images: AnyArray,
-        weights: AnyArray,
-        bias: AnyArray | None,
-        out: AnyArray,
-        relu: bool = False,
-    ) -> None:
-        """Write the correlation of images and weights, plus bias, cut off at zero with `relu`."""
-        self._operands.check(images, out, weights, bias)
-        for inputs, filters in self.shape.group_slices:
-            given = self._zeros if bias is None else bias[filters]
-            self._convolve(
-                images[..., inputs], weights[filters], given, out[..., filters],
-                self.shape.padding, None, RELU * relu, False,
-            )  # fmt: skip
-
-    def backward_data(
-        self,
-        gradient: AnyArray,
-        weights: AnyArray,
-        out: AnyArray,
-        add: bool = False,
-        mask: AnyArray | None = None,
-    ) -> None:
-        """Write the gradient of the images, or add it; zero where `mask` is not positive."""
-        self._operands.check(out, gradient, weights, mask=mask)
-        last = self._taps - 1
-        padding = last - self.shape.padding[0], last - self.shape.padding[1]
-        mode = ADD * add | MASK * (mask is not None)
-        for inputs, filters in self.shape.group_slices:
-            self._convolve(
-                gradient[..., filters], weights[filters], self._zeros, out[..., inputs], padding,
-                None if mask is None else mask[..., inputs], mode, True,
-            )  # fmt: skip
-
-    def backward_weights(
+    def _sum_up(
         self,
         images: AnyArray,
         gradient: AnyArray,
         weights_out: AnyArray,
         bias_out: AnyArray | None,
     ) -> None:
-        """Write the gradients of weights and, unless it is None, of the bias."""
-        self._operands.check(images, gradient, weights_out, bias_out)
-        for inputs, filters in self.shape.group_slices:
-            above = gradient[..., filters]
-            self._sum_up(images[..., inputs], above, weights_out[filters])
-            if bias_out is not None:
-                *_, sums = self._pieces(self._sizes["weights"])
-                sum_rows(
-                    PANELS.address(1, 2), PANELS.address(1, 1), self._one, *flat_rows(above),
-                    above.size // above.shape[3], self._zeros, sums.reshape(-1, above.shape[3]),
-                    bias_out[filters],
-                )  # fmt: skip
-
-    def _sum_up(self, images: AnyArray, gradient: AnyArray, weights_out: AnyArray) -> None:
         shape, work = self._group, self._gradients
-        sums, image_points, gradient_points, scratch, _ = self._pieces(self._sizes["weights"])
+        sums, image_points, gradient_points, scratch, lots = self._pieces(self._sizes["weights"])
         source, above = flat_rows(images), flat_rows(gradient)
         wide, narrow = _last_tiles([shape.channels])[shape.channels % ROWS]
         for number, (first, count, kind) in enumerate(work.chunks):
@@ -257,6 +195,12 @@ class WinogradConvolution(ScratchUser):
             SQUARE_TAPS.address(self._outputs, self._taps), sums, shape.channels, shape.filters,
             self._taps**2, weights_out.reshape(-1), scratch.reshape(shape.filters // LANES, -1),
         )  # fmt: skip
+        if bias_out is not None:
+            sum_rows(
+                PANELS.address(1, 2), PANELS.address(1, 1), self._one, *above,
+                gradient.size // shape.filters, self._zeros, lots.reshape(-1, shape.filters),
+                bias_out,
+            )  # fmt: skip
 
     def _convolve(
         self,

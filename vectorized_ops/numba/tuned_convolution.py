@@ -24,12 +24,12 @@ from vectorized_ops.numba.compiling.autotuning import Choice, chosen
 from vectorized_ops.numba.compiling.compiler import target_has_amx
 from vectorized_ops.numba.compiling.sources import digest_of_imports
 from vectorized_ops.numba.convolution import Convolution
+from vectorized_ops.numba.grouped_winograd import is_square
 from vectorized_ops.numba.moments import Moments
 from vectorized_ops.numba.strassen_convolution import StrassenConvolution, strassen_takes
 from vectorized_ops.numba.winograd_convolution import (
     WinogradConvolution,
     multiplies_pairs,
-    winograd_takes,
 )
 from vectorized_ops.shapes import ConvolutionShape
 
@@ -165,7 +165,7 @@ class TunedConvolution(ChosenConvolution):
         check_algorithms(algorithms, ALGORITHMS)
         made: dict[str, Any] = {"direct": _direct(shape, kept)}
         for name in algorithms:
-            if name.startswith("winograd") and winograd_takes(shape):
+            if name.startswith("winograd") and is_square(shape):
                 made[name] = WinogradConvolution(shape, int(name[-1]))
             elif name == "strassen" and strassen_takes(shape) and kept == np.float32:
                 made[name] = StrassenConvolution(shape)

@@ -7,9 +7,6 @@ of rounding errors (see the tests). The tiles at the ends of a map have only the
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numba
 import numpy as np
 
 from vectorized_ops.errors import OperationError
@@ -24,8 +21,13 @@ from vectorized_ops.layout import (
 from vectorized_ops.numba.emit.bfloat16 import bfloat16_among
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.operand_checks import Operands
-from vectorized_ops.numba.emit.scratch import ScratchUser
-from vectorized_ops.numba.kernels.convolution.destination import ADD, MASK, RELU, destination
+from vectorized_ops.numba.grouped_winograd import (
+    MOST_GROUPS,
+    OUTPUTS,
+    GroupedWinograd,
+    is_square,
+)
+from vectorized_ops.numba.kernels.convolution.destination import destination
 from vectorized_ops.numba.kernels.convolution.direct import tile_rows, weights_step
 from vectorized_ops.numba.kernels.convolution.weights_gradient import (
     PANEL,
@@ -47,9 +49,6 @@ from vectorized_ops.numba.kernels.convolution.winograd_weights_gradient import (
 )
 from vectorized_ops.shapes import ConvolutionShape
 
-OUTPUTS, TAPS = (2, 4), (3, 5)
-"""Pixels on a side of an output tile, and of a kernel."""
-
 LEAST_PIECE = 16
 """Images of an item of backward-weights where the batch is no multiple of PIECE."""
 
@@ -62,9 +61,6 @@ SUMS_BYTES = 64 << 20
 MOST_AT_ONCE = 8
 """Items that a thread holds at a time."""
 
-MOST_GROUPS = 4
-"""Groups come one after another; of many each would have too few channels to be worth it."""
-
 
 def multiplies_pairs(outputs: int, taps: int) -> bool:
     """Whether F(m x m, r x r) of bfloat16 multiplies in it: rounded points of others lose too much.
@@ -74,15 +70,7 @@ def multiplies_pairs(outputs: int, taps: int) -> bool:
     return (outputs, taps) == (2, 3)
 
 
-def winograd_takes(shape: ConvolutionShape) -> bool:
-    """Tell whether a shape is one that `WinogradConvolution` computes."""
-    plain = (shape.stride, shape.dilation) == ((1, 1), (1, 1)) and shape.groups <= MOST_GROUPS
-    side = shape.kernel[0]
-    square = shape.kernel == (side, side) and side in TAPS
-    return plain and square and max(shape.padding) < side
-
-
-class WinogradConvolution(ScratchUser):
+class WinogradConvolution(GroupedWinograd):
     """See `vectorized_ops.reference.convolution.Convolution`; images run fastest in memory.
 
     All directions by F(outputs x outputs, r x r), backward-weights by its adjoint. Of arrays in
@@ -92,23 +80,15 @@ class WinogradConvolution(ScratchUser):
     """
 
     def __init__(self, shape: ConvolutionShape, outputs: int = 4) -> None:
-        if not winograd_takes(shape) or outputs not in OUTPUTS:
+        if not is_square(shape) or outputs not in OUTPUTS:
             raise OperationError(
                 f"Winograd F({outputs}x{outputs}) was asked for {shape}: expected outputs 2 or 4, "
                 f"kernel 3x3 or 5x5, stride 1, dilation 1, at most {MOST_GROUPS} groups, padding "
                 "narrower than the kernel; use Convolution"
             )
-        self.shape, self._operands = shape, Operands(shape)
-        self._group = replace(
-            shape,
-            channels=shape.channels // shape.groups,
-            filters=shape.filters // shape.groups,
-            groups=1,
-        )
-        self._outputs, self._taps = outputs, shape.kernel[0]
-        self._points = (outputs + self._taps - 1) ** 2
+        super().__init__(shape, outputs, Operands(shape))
         self._panels = panels_of(self._group.filters, 1)
-        self._images, self._threads = padded_images(shape.images), numba.get_num_threads()
+        self._images = padded_images(shape.images)
         widest = max(self._group.channels, self._group.filters)
         self._zeros = aligned_zeros((widest * self._images,))
         self._piece = PIECE if self._images % PIECE == 0 else LEAST_PIECE
@@ -129,57 +109,6 @@ class WinogradConvolution(ScratchUser):
         forward = self._sizes(shape.filters, shape.channels, shape.outputs)
         backward = self._sizes(shape.channels, shape.filters, shape.inputs)
         return max(sum(forward), sum(backward), sum(self._sums_sizes()))
-
-    def forward(
-        self,
-        images: AnyArray,
-        weights: AnyArray,
-        bias: AnyArray | None,
-        out: AnyArray,
-        relu: bool = False,
-    ) -> None:
-        """Write the correlation of images and weights, plus bias, cut off at zero with `relu`."""
-        self._operands.check(images, out, weights, bias)
-        for inputs, filters in self.shape.group_slices:
-            given = self._zeros if bias is None else bias[filters]
-            self._convolve(
-                images[..., inputs], weights[filters], given, out[..., filters],
-                self.shape.padding, None, RELU * relu, False,
-            )  # fmt: skip
-
-    def backward_data(
-        self,
-        gradient: AnyArray,
-        weights: AnyArray,
-        out: AnyArray,
-        add: bool = False,
-        mask: AnyArray | None = None,
-    ) -> None:
-        """Write the gradient of the images, or add it; zero where `mask` is not positive."""
-        self._operands.check(out, gradient, weights, mask=mask)
-        last = self._taps - 1
-        padding = last - self.shape.padding[0], last - self.shape.padding[1]
-        mode = ADD * add | MASK * (mask is not None)
-        for inputs, filters in self.shape.group_slices:
-            self._convolve(
-                gradient[..., filters], weights[filters], self._zeros, out[..., inputs], padding,
-                None if mask is None else mask[..., inputs], mode, True,
-            )  # fmt: skip
-
-    def backward_weights(
-        self,
-        images: AnyArray,
-        gradient: AnyArray,
-        weights_out: AnyArray,
-        bias_out: AnyArray | None,
-    ) -> None:
-        """Write the gradients of weights and, unless it is None, of the bias."""
-        self._operands.check(images, gradient, weights_out, bias_out)
-        for inputs, filters in self.shape.group_slices:
-            self._sum_up(
-                images[..., inputs], gradient[..., filters], weights_out[filters],
-                None if bias_out is None else bias_out[filters],
-            )  # fmt: skip
 
     def _sum_up(
         self,

@@ -16,7 +16,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from vectorized_ops.channels_last import winograd_convolution
 from vectorized_ops.channels_last.winograd_convolution import (
-    MOST_GROUPS,
     WinogradConvolution,
     winograd_takes,
 )
@@ -24,6 +23,7 @@ from vectorized_ops.errors import OperationError
 from vectorized_ops.implementations import operations
 from vectorized_ops.layout import aligned_zeros
 from vectorized_ops.numba.emit.lanes import LANES
+from vectorized_ops.numba.grouped_winograd import MOST_GROUPS
 from vectorized_ops.shapes import ConvolutionShape
 
 SIZES = [(2, 3), (4, 3), (2, 5), (4, 5)]

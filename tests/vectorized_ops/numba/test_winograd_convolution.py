@@ -16,11 +16,8 @@ from numpy.testing import assert_array_equal
 from vectorized_ops.errors import OperationError
 from vectorized_ops.implementations import operations
 from vectorized_ops.layout import aligned_zeros
-from vectorized_ops.numba.winograd_convolution import (
-    MOST_GROUPS,
-    WinogradConvolution,
-    winograd_takes,
-)
+from vectorized_ops.numba.grouped_winograd import MOST_GROUPS
+from vectorized_ops.numba.winograd_convolution import WinogradConvolution
 from vectorized_ops.shapes import ConvolutionShape
 
 TOLERANCES = {
@@ -221,33 +218,6 @@ def test_operations_share_scratch_memory_that_holds_anything(outputs: int, taps:
             assert_array_equal(found, expected)
         assert np.isfinite(memory).any()
         assert np.isnan(memory[size:]).all()
-
-
-@pytest.mark.parametrize(
-    ("change", "takes"),
-    [
-        ({}, True),
-        ({"padding": (2, 0)}, True),
-        ({"kernel": (5, 5), "padding": (0, 4)}, True),
-        ({"padding": (0, 3)}, False),
-        ({"kernel": (5, 5), "padding": (5, 0)}, False),
-        ({"kernel": (3, 1)}, False),
-        ({"kernel": (3, 5)}, False),
-        ({"kernel": (7, 7)}, False),
-        ({"stride": (1, 2)}, False),
-        ({"dilation": (2, 1)}, False),
-        ({"channels": 8, "groups": MOST_GROUPS}, True),
-        ({"channels": 8, "groups": 8}, False),
-    ],
-)
-def test_plain_convolutions_of_three_or_five_taps_are_taken_and_others_refused(
-    change: dict[str, Any], takes: bool
-) -> None:
-    shape = replace(padded(9), **change)
-    assert winograd_takes(shape) is takes
-    if not takes:
-        with pytest.raises(OperationError, match=r"F\(2x2\) .* use Convolution"):
-            WinogradConvolution(shape, 2)
 
 
 def test_tiles_of_other_sizes_are_refused() -> None:
