@@ -19,6 +19,7 @@ from vectorized_ops.numba.emit.operand_checks import FLOAT_ONLY, Operands
 from vectorized_ops.numba.emit.scratch import ScratchUser, size_of_pieces
 from vectorized_ops.numba.kernels.channels_last.correlation import (
     BLOCK_ROWS,
+    BLOCK_STEPS,
     GATHERED_ROW,
     SUMMED_ROWS,
     SUMMED_VECTORS,
@@ -251,7 +252,8 @@ class Convolution(ScratchUser):
         tiles, vectors = -(-product.rows // ROWS), -(-out.shape[-1] // LANES)
         by_rows, by_vectors = split_threads(self._threads, tiles, vectors)
         target = flat_rows(out)
-        if _is_streamed(target, out, start[0]) and not way & MASK:
+        in_one_block = product.steps <= BLOCK_STEPS  # else there are results to add to
+        if in_one_block and not way & MASK and _is_streamed(target, out, start[0]):
             way |= PAST
         correlate(
             _tiles(product.rows % ROWS), *flat_rows(images), product.grid, product.runs,

@@ -13,11 +13,20 @@ from knltrain.backends.cpu.stages import Stage
 from knltrain.backends.region import BACKWARD, Region, cost_of, kind_of, sum_of
 from knltrain.network.network import Network
 from vectorized_ops.layout import padded_images
-from vectorized_ops.shapes import FLOAT_BYTES, Cost, OperationShape, SoftmaxCrossEntropyShape
+from vectorized_ops.shapes import (
+    FLOAT_BYTES,
+    Cost,
+    DenseShape,
+    OperationShape,
+    SoftmaxCrossEntropyShape,
+)
 from vectorized_ops.shapes.execution import executed
 
 _PACKED = "numba", "channels_last"
-"""The implementations whose layout and algorithms are counted; the first pads images."""
+"""The implementations whose layout and algorithms are counted.
+
+The first pads images, the second in dense layers alone.
+"""
 
 _MOVEMENT = "data movement"
 
@@ -173,9 +182,8 @@ class _Costs:
         if not self._is_packed:
             return found
         known = [each for each in parts if each in main.costs]
-        done = {
-            each: executed(main, each, algorithm, self.value_bytes, self._pads) for each in known
-        }
+        pads = self._pads or isinstance(main, DenseShape)
+        done = {each: executed(main, each, algorithm, self.value_bytes, pads) for each in known}
         flops = sum(each.executed_flops for each in done.values())
         if "backward_weights" in done:
             share = getattr(getattr(stage, "operation", None), "winners_share", 1.0)

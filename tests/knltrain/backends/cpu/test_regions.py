@@ -69,6 +69,15 @@ def test_costs_of_lenet_are_those_computed_by_hand(implementation: str) -> None:
     assert sum(each.product_flops for each in backward) == 2 * images * 20 * 25 * 24 * 24
 
 
+def test_channels_in_the_lanes_execute_no_more_images_but_in_dense_layers() -> None:
+    regions = regions_of(WHOLE_LENET, 20, "channels_last")
+    dense = found_in(regions, "ip1", "backward_weights")
+    assert dense.executed_flops == dense.flops * 32 // 20
+    convolution, pooling = (found_in(regions, name, "forward") for name in ("conv2", "pool2"))
+    assert convolution.executed_flops == convolution.flops
+    assert pooling.layout_bytes == pooling.compulsory_bytes
+
+
 def test_executed_work_is_that_of_the_algorithm_and_of_whole_vectors() -> None:
     regions = regions_of(WHOLE_LENET, 20, "numba")
     dense = found_in(regions, "ip1", "backward_weights")
