@@ -28,9 +28,10 @@ def test_a_bench_report_is_shown_and_written(
     monkeypatch.setattr(table, lambda report: f"table of {report['network']}")
     path = tmp_path / "report.json"
     options = ("--batch", "32", "--peers", "torch, other", "--json", str(path))
-    result = invoke("bench", "step", *options, "--ipex-python", sys.executable)
-    assert result.output == "table of lenet\n"
-    assert seen == [
-        ("lenet", 32, ("torch", "other"), None, 7, 1, Path(sys.executable), "cpu", "float32")
-    ]
+    options += ("--ipex-python", sys.executable)
+    for more in ((), ("--evaluate",)):
+        result = invoke("bench", "step", *options, *more)
+        assert result.output == "table of lenet\n"
+    asked = "lenet", 32, ("torch", "other"), None, 7, 1, Path(sys.executable), "cpu", "float32"
+    assert seen == [(*asked, False), (*asked, True)]
     assert json.loads(path.read_text()) == {"network": "lenet"}
