@@ -99,7 +99,6 @@ class Convolution(ScratchUser):
         filters, channels = (-(-n // LANES) for n in (self._filters, self._channels))
         steps = max((each.steps for each in self._backward), default=0)
         spread = [each.rows for each in self._backward if each.steps and not each.is_regular]
-        tall = self._tall
         return {
             "forward": [filters * self._forward.steps * LANES, filters * turned, gathered],
             "backward": [
@@ -107,7 +106,7 @@ class Convolution(ScratchUser):
                 max(spread, default=0) * self._channels,
             ],
             "weights": [
-                self._lots * tall * filters * LANES,
+                self._lots * self._tall * filters * LANES,
                 self._threads * SUMMED_ROWS * GATHERED_ROW,
                 self._threads * SUMMED_VECTORS * SUMMED_ROWS * LANES,
                 filters * LANES * LANES,
@@ -212,7 +211,7 @@ class Convolution(ScratchUser):
             if lots > 1:
                 add_lots(sums, lots, tiles * ROWS * vectors * LANES, self._threads)
             deliver_weights(
-                sums, self._filters, self._channels, self._area, product.slots,
+                sums, self._filters, self._channels, self._area,
                 weights_out.reshape(-1), filters.start * self._channels * self._area,
                 scratch.reshape(vectors, -1),
             )  # fmt: skip

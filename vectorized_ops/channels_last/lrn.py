@@ -12,7 +12,6 @@ from vectorized_ops.layout import AnyArray
 from vectorized_ops.numba.kernels.channels_last import lrn as kernels
 from vectorized_ops.reference.lrn import LocalResponseNormalisation as Definition
 
-_EXPONENTS = (0.25, 0.5, 0.75, 1.0)
 _NOTHING = (0, 0)
 
 
@@ -25,7 +24,7 @@ class LocalResponseNormalisation:
 
     def __init__(self, size: int, alpha: float, beta: float, bias: float) -> None:
         self._definition = Definition(size, alpha, beta, bias)
-        self._has_kernels = size <= 2 * kernels.LARGEST_SIDE + 1 and beta in _EXPONENTS
+        self._has_kernels = kernels.has_kernel(size, beta)
         if not self._has_kernels:
             return
         factor = alpha / size

@@ -18,7 +18,6 @@ from vectorized_ops.channels_last.rows import (
 from vectorized_ops.epilogue import IDENTITY, RECTIFIER, RELU, Epilogue
 from vectorized_ops.layout import AnyArray, aligned_zeros
 from vectorized_ops.numba.kernels.arithmetic.batch_normalisation import TABLE_ROWS
-from vectorized_ops.numba.kernels.arithmetic.epilogue import FLOOR, number_of
 from vectorized_ops.numba.kernels.channels_last import normalisation as kernels
 from vectorized_ops.numba.kernels.channels_last.rows import padded
 from vectorized_ops.reference.activation import Activation
@@ -74,7 +73,9 @@ class BatchNormalisation:
         self._fill_table(mean, variance, scale, shift)
         joined = addend is not None
         behind = joined and epilogue not in (IDENTITY, RELU)
-        passes, scalar = _passes(IDENTITY if behind or _is_bent(epilogue) else epilogue, -math.inf)
+        passes, scalar = kernels.passes_of(
+            IDENTITY if behind or _is_bent(epilogue) else epilogue, -math.inf
+        )
         given = [rows(values), *([rows(addend)] if addend is not None else [])]
         count = values.size // self._channels
         (kernels.join if joined else passes.normalise)(
@@ -107,7 +108,7 @@ class BatchNormalisation:
             defined.backward(*given, out, add, fixed)
             return
         self._fill_table(mean, variance, scale, shift)
-        passes, scalar = _passes(epilogue, math.nan)
+        passes, scalar = kernels.passes_of(epilogue, math.nan)
         read, count, channels = [rows(values), rows(gradient)], self._rows, self._channels
         summed = pass_arguments(count, channels, [], read, self._address, scalar, self._sums)
         passes.gradient_sums(summed, FLOAT)
@@ -137,12 +138,3 @@ def _is_bent(epilogue: Epilogue) -> bool:
     """Tell whether a rectifier is both leaky and clipped: kernels know one limit."""
     clipped = epilogue.function == RECTIFIER and epilogue.ceiling < math.inf
     return clipped and epilogue.slope != 0
-
-
-def _passes(epilogue: Epilogue, no_floor: float) -> tuple[kernels.EpiloguePasses, float]:
-    """Return the kernels of an epilogue, and their scalar."""
-    number, clipped = number_of(epilogue), epilogue.ceiling < math.inf
-    scalar = epilogue.ceiling if clipped else epilogue.slope
-    if number == FLOOR:
-        scalar = 0.0 if epilogue == RELU else no_floor
-    return kernels.epilogue_passes(number, clipped), scalar

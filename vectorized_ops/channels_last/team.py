@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 from importlib import import_module
-from typing import Any
 
 import numba
 
 from vectorized_ops.errors import OperationError
-from vectorized_ops.numba.kernels.channels_last.team import use_team
+from vectorized_ops.numba.kernels.channels_last.team import use_team_of
 
 _LEAST_VALUES = 32768
 """Values per thread below which fewer threads are quicker."""
 
 _LAYER = "numba.np.ufunc.omppool"
 """Numba's threads by OpenMP; the library that it links has the functions."""
-
-_FUNCTIONS = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
 
 
 def borrow_team(layer: str = _LAYER) -> None:
@@ -27,19 +23,13 @@ def borrow_team(layer: str = _LAYER) -> None:
     or where its library lacks the functions.
     """
     try:
-        library = ctypes.CDLL(import_module(layer).__file__)
-        functions = [_address(getattr(library, name)) for name in _FUNCTIONS]
+        use_team_of(import_module(layer).__file__)
     except (ImportError, AttributeError, OSError, TypeError) as error:
         raise OperationError(
             f"this Numba ({numba.__version__}) has no OpenMP threads for kernels ({error}): "
             "expected a build for Linux with OpenMP, as those on PyPI and conda-forge are; or "
             "choose the implementation 'numba'"
         ) from None
-    use_team(*functions)
-
-
-def _address(function: Any) -> int:
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 def threads_for(values: int) -> int:

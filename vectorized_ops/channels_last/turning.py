@@ -6,9 +6,8 @@ from typing import Any
 
 import numba
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
-from vectorized_ops.channels_last.rows import rows
+from vectorized_ops.channels_last.rows import flat_rows
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
@@ -32,8 +31,8 @@ def turn(matrices: AnyArray, out: AnyArray) -> None:
             f"matrices of shape {matrices.shape} were to be transposed to {out.shape}: expected "
             f"{(number, width)} and rows of at least {height}"
         )
-    values, distance = _flat(matrices)
-    target, out_distance = _flat(out)
+    values, distance = flat_rows(matrices)
+    target, out_distance = flat_rows(out)
     padded = out.shape[2]
     tiles = number * -(-padded // LANES) * -(-width // LANES)
     threads = max(1, min(numba.get_num_threads(), tiles // _LEAST_TILES))
@@ -52,15 +51,6 @@ def turn_in(values: AnyArray, out: AnyArray) -> None:
 def turn_out(values: AnyArray, out: AnyArray) -> None:
     """Write vectors (N', I) whose images run fastest to `out` (N, I) in C order."""
     turn(values.T[None, :, : len(out)], out[None])
-
-
-def _flat(array: AnyArray) -> tuple[AnyArray, int]:
-    """Return flat memory that begins with the array, and the distance of its rows."""
-    _, distance = rows(array)
-    if array.flags.c_contiguous:
-        return array.reshape(-1), distance
-    length = (array.size // array.shape[-1] - 1) * distance + array.shape[-1]
-    return as_strided(array, (length,), (array.itemsize,)), distance
 
 
 @parallel_kernel

@@ -12,9 +12,10 @@ from torch import fx, nn
 from torch.nn import functional
 
 from vectorized_ops.epilogue import RELU, Epilogue
+from vectorized_ops.numba.kernels.channels_last.lrn import has_kernel
 from vectorized_ops.torch._alterations import stays_whole
 from vectorized_ops.torch.convolution import has_plain_padding
-from vectorized_ops.torch.lrn import LocalResponseNorm, has_kernel, local_response_norm
+from vectorized_ops.torch.lrn import LocalResponseNorm, local_response_norm
 from vectorized_ops.torch.normalisation import BatchNorm2d
 from vectorized_ops.torch.pooling import (
     MaxPool2d,

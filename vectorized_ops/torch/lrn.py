@@ -30,17 +30,12 @@ def local_response_norm(
     return respond(images, size, alpha, beta, k)
 
 
-def has_kernel(size: int, beta: float) -> bool:
-    """Tell whether there is a kernel for windows of `size` channels and this exponent."""
-    return 1 <= size <= 2 * kernels.LARGEST_SIDE + 1 and beta in (0.25, 0.5, 0.75, 1.0)
-
-
 def respond(
     images: Tensor, size: int, alpha: float, beta: float, k: float, rectify: bool = False
 ) -> Tensor:
     """Do so; with `rectify`, to the ReLU of the images."""
     numbers = type(size) is int and all(type(n) in (int, float) for n in (alpha, beta, k))
-    if not (images.dim() == 4 and is_plain(images) and numbers and has_kernel(size, beta)):
+    if not (images.dim() == 4 and is_plain(images) and numbers and kernels.has_kernel(size, beta)):
         images = functional.relu(images) if rectify else images
         return functional.local_response_norm(images, size, alpha, beta, k)
     out: Tensor = _respond(images, size, alpha, beta, k, rectify)

@@ -13,7 +13,6 @@ from torch.nn import functional
 
 from vectorized_ops.epilogue import IDENTITY, RELU, Epilogue
 from vectorized_ops.numba.kernels.arithmetic.batch_normalisation import TABLE_ROWS
-from vectorized_ops.numba.kernels.arithmetic.epilogue import FLOOR, number_of
 from vectorized_ops.numba.kernels.channels_last import normalisation as kernels
 from vectorized_ops.numba.kernels.channels_last.rows import padded
 from vectorized_ops.torch._aliases import aliases, arrived, place_for
@@ -147,7 +146,7 @@ class _Normalisation(torch.autograd.Function):
         _, _, state, batch, epilogue, overwrite = given
         images = pixelwise(images)
         table, out = _table(images, state, batch), maps(images.shape, images.dtype)
-        passes, scalar = _passes(epilogue, -math.inf)
+        passes, scalar = kernels.passes_of(epilogue, -math.inf)
         Pass([out], [images], table=table, scalar=scalar).run(passes.normalise)
         ctx.save_for_backward(images, table)
         ctx.training, ctx.overwrite = batch.training, overwrite
@@ -160,7 +159,7 @@ class _Normalisation(torch.autograd.Function):
         images, table = ctx.saved_tensors
         images, arriving = pixelwise(images), pixelwise(gradient)
         sums = scratch(images, 2)
-        passes, scalar = _passes(ctx.epilogue, math.nan)
+        passes, scalar = kernels.passes_of(ctx.epilogue, math.nan)
         given = Pass([], [images, arriving], table=table, scalar=scalar, sums=sums)
         given.run(passes.gradient_sums)
         table, slopes = _slopes(ctx, given, table, images.shape[1], first=1)
@@ -206,15 +205,6 @@ class _Joint(torch.autograd.Function):
 
 _normalise: Any = _Normalisation.apply
 _join: Any = _Joint.apply
-
-
-def _passes(epilogue: Epilogue, no_floor: float) -> tuple[kernels.EpiloguePasses, float]:
-    """Return the kernels of an epilogue, and their scalar."""
-    number, clipped = number_of(epilogue), epilogue.ceiling < math.inf
-    scalar = epilogue.ceiling if clipped else epilogue.slope
-    if number == FLOOR:
-        scalar = 0.0 if epilogue == RELU else no_floor
-    return kernels.epilogue_passes(number, clipped), scalar
 
 
 def _table(images: Tensor, state: State, batch: Batch) -> Tensor:

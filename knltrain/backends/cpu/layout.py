@@ -11,6 +11,7 @@ from typing import Final
 
 from knltrain.network.network import Network
 from vectorized_ops.layout import IMAGE_LANES, padded_images
+from vectorized_ops.numba.grouped_winograd import is_square
 from vectorized_ops.shapes import ConvolutionShape
 
 _KERNELS: Final = {
@@ -31,8 +32,6 @@ _DIRECT: Final = 1.6
 
 _MOST_GROUPS: Final = 4
 """Of more, each has too few channels."""
-
-_SIDES: Final = ((3, 3), (5, 5))
 
 
 def layout_of(network: Network, images: int) -> str:
@@ -62,6 +61,5 @@ def _lanes(shape: ConvolutionShape, back: bool) -> float:
     """Return the lanes of all directions to those filled with channels; less is better."""
     channels, filters = (n // shape.groups for n in (shape.channels, shape.filters))
     lanes = 2 * padded_images(filters) / filters + back * padded_images(channels) / channels
-    has_winograd = shape.kernel in _SIDES and (shape.stride, shape.dilation) == ((1, 1), (1, 1))
     whole = channels % IMAGE_LANES == filters % IMAGE_LANES == 0
-    return lanes * (_DIRECT if has_winograd and not whole else 1.0)
+    return lanes * (_DIRECT if is_square(shape) and not whole else 1.0)

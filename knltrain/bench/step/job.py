@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,7 @@ def write_job(
     parameters = ParameterVector(network)
     parameters.initialise(seed)
     random = np.random.default_rng(seed)
-    description = describe(network)
-    if evaluates:
-        description = _to_first_output(description)
-    description["evaluates"] = evaluates
-    (folder / "job.json").write_text(json.dumps(description), encoding="utf-8")
+    (folder / "job.json").write_text(json.dumps(describe(network, evaluates)), encoding="utf-8")
     arrays: dict[str, Any] = {
         "images_nhwc": random.standard_normal((batch, *network.input_shape), np.float32),
         "labels": random.integers(0, network.output_shape[0], batch),
@@ -40,22 +36,14 @@ def write_job(
     np.savez(folder / "arrays.npz", **arrays)
 
 
-def _to_first_output(description: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what the first output does not need, and give it the weight 1."""
-    output, needed = description["outputs"][0], {description["outputs"][0]["layer"]}
-    for layer in reversed(description["layers"]):
-        if layer["name"] in needed:
-            needed.update(layer["inputs"])
-    return description | {
-        "layers": [layer for layer in description["layers"] if layer["name"] in needed],
-        "outputs": [{**output, "weight": 1.0}],
-        "parameters": [spec for spec in description["parameters"] if spec["layer"] in needed],
-    }
-
-
-def describe(network: Network) -> dict[str, Any]:
+def describe(network: Network, evaluates: bool = False) -> dict[str, Any]:
     """The network as JSON that a reader without knltrain understands."""
+    layers, outputs = network.layers, network.outputs
+    if evaluates:
+        layers, outputs = network.needed_for(outputs[:1]), (replace(outputs[0], weight=1.0),)
+    names = {layer.name for layer in layers}
     return {
+        "evaluates": evaluates,
         "network": network.name,
         "layers": [
             {
@@ -63,11 +51,12 @@ def describe(network: Network) -> dict[str, Any]:
                 "inputs": network.inputs_of(layer),
                 **asdict(terms_of(layer, network.input_shapes(layer)[0])),
             }
-            for layer in network.layers
+            for layer in layers
         ],
-        "outputs": [asdict(output) for output in network.outputs],
+        "outputs": [asdict(output) for output in outputs],
         "parameters": [
             {"name": spec.name, "layer": spec.layer, "attribute": TORCH_NAMES[spec.role]}
             for spec in network.parameters
+            if spec.layer in names
         ],
     }

@@ -411,7 +411,6 @@ def deliver_weights(
     filters: int,
     channels: int,
     area: int,
-    slots: Any,
     out: Any,
     first: int,
     scratch: Any,
@@ -429,7 +428,7 @@ def deliver_weights(
             number = min(LANES, size - begin)
             for i in range(number):
                 channel, tap = (begin + i) // area, (begin + i) % area
-                step = slots[tap] * channels + channel
+                step = tap * channels + channel
                 copy_tile(own, i * LANES, sums, step * width + vector * LANES)
             target = first + vector * LANES * size + begin
             if rows == LANES and number == LANES:

@@ -65,6 +65,11 @@ class _Window:
     quarters: int
 
 
+def has_kernel(size: int, beta: float) -> bool:
+    """Tell whether there is a kernel for windows of `size` channels and this exponent."""
+    return 1 <= size <= 2 * LARGEST_SIDE + 1 and beta in (0.25, 0.5, 0.75, 1.0)
+
+
 @cache
 def kernels(before: int, behind: int, quarters: int) -> tuple[Any, Any]:
     """Return the kernels (forward, backward) for a window, and beta = quarters / 4, 1 to 4.

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vectorized_ops.epilogue import RELU, Epilogue
 from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.emit.bfloat16 import element as number_in
 from vectorized_ops.numba.emit.lanes import Lanes, Value
@@ -23,6 +24,7 @@ from vectorized_ops.numba.kernels.arithmetic.epilogue import (
     above_floor,
     epilogue,
     epilogue_gradient,
+    number_of,
 )
 from vectorized_ops.numba.kernels.arithmetic.rectifier import at_least
 from vectorized_ops.numba.kernels.channels_last.rows import (
@@ -134,6 +136,15 @@ def _added(lanes: Lanes, result: Value, addends: list[Value]) -> Value:
     for addend in addends:
         result = lanes.add(addend, result)
     return result
+
+
+def passes_of(epilogue: Epilogue, no_floor: float) -> tuple[EpiloguePasses, float]:
+    """Return the passes of an epilogue, and their scalar: `no_floor` where nothing is cut off."""
+    number, clipped = number_of(epilogue), epilogue.ceiling < math.inf
+    scalar = epilogue.ceiling if clipped else epilogue.slope
+    if number == FLOOR:
+        scalar = 0.0 if epilogue == RELU else no_floor
+    return epilogue_passes(number, clipped), scalar
 
 
 def _above(lanes: Lanes, floor: Value) -> arithmetic.Through:

@@ -7,6 +7,7 @@ starts OpenMP's parallel region itself, by the functions that `use_team` was giv
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ from vectorized_ops.numba.emit.lanes import Lanes, Value
 _PARALLEL, _MEMBER, _SIZE = (
     f"vectorized_ops_team_{name}" for name in ("parallel", "member", "size")
 )
+_FUNCTIONS = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
 _BYTE_POINTER, _INT32, _INT64 = ir.IntType(8).as_pointer(), ir.IntType(32), ir.IntType(64)
 
 THREADS = 0
@@ -27,6 +29,19 @@ THREADS = 0
 
 Share = Callable[[Lanes, Value, Value, Value], None]
 """Emits the work of one share, from (lanes, address of the arguments, share, shares)."""
+
+
+def use_team_of(file: str | None) -> None:
+    """Run kernels in OpenMP's threads of what a library links; AttributeError if it has none.
+
+    OSError if there is no such library. See `use_team`.
+    """
+    library = ctypes.CDLL(file)
+    use_team(*(_address(getattr(library, name)) for name in _FUNCTIONS))
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 def use_team(parallel: int, member: int, size: int) -> None:

@@ -14,12 +14,11 @@ from numba import types
 from vectorized_ops.numba.compiling.tile_functions import TileFunction
 from vectorized_ops.numba.emit.flow import repeat
 from vectorized_ops.numba.emit.lanes import Lanes, Value, tile
-from vectorized_ops.numba.kernels.convolution.destination import WAYS, store_in_a_way
 from vectorized_ops.numba.kernels.convolution.winograd_pooled_transforms import (
     square_map,
     store_points,
 )
-from vectorized_ops.numba.kernels.convolution.winograd_transforms import Maps
+from vectorized_ops.numba.kernels.convolution.winograd_transforms import Maps, store_pixels
 from vectorized_ops.winograd import transposed
 
 _INT = types.int64
@@ -56,21 +55,11 @@ def channel_output_tile(
 
             results = square_map(lanes, maps.down.output_map, load, maps.across.output_map)
             shift = lanes.load(lanes.at(biases, lane))
-
-            def store(way: int) -> None:
-                for i, row in enumerate(results):
-                    for j, value in enumerate(row):
-                        place = lanes.product(args[10], i), lanes.product(args[11], j)
-                        also = lanes.product(args[14], i), lanes.product(args[15], j)
-                        store_in_a_way(
-                            lanes,
-                            lanes.add(value, shift),
-                            lanes.at(target, lane, *place),
-                            lanes.at(masking, lane, *also),
-                            way,
-                        )
-
-            lanes.choose(args[16], WAYS, store)
+            pixels = [[lanes.add(value, shift) for value in row] for row in results]
+            store_pixels(
+                lanes, pixels, (lanes.at(target, lane), *args[10:12]),
+                (lanes.at(masking, lane), *args[14:16]), args[16],
+            )  # fmt: skip
 
         repeat(lanes, args[17], write)
         return context.get_dummy_value()

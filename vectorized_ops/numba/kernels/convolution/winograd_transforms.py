@@ -27,6 +27,9 @@ from vectorized_ops.numba.kernels.convolution.winograd_pooled_transforms import 
 )
 from vectorized_ops.winograd import transposed, winograd_transform
 
+Pixels = tuple[Value, Value, Value]
+"""Where the first pixel of a tile lies, and how far lines and pixels are apart."""
+
 
 class Maps:
     """The maps of a tile, from its constants: down, across, and where its points lie."""
@@ -128,26 +131,33 @@ def square_output_tile(
 
             results = square_map(lanes, maps.down.output_map, load, maps.across.output_map)
             shift = lanes.broadcast(lanes.at(biases, filter_))
-
-            def store(way: int) -> None:
-                for i, row in enumerate(results):
-                    for j, value in enumerate(row):
-                        place = lanes.product(args[10], i), lanes.product(args[11], j)
-                        also = lanes.product(args[14], i), lanes.product(args[15], j)
-                        store_in_a_way(
-                            lanes,
-                            lanes.add(value, shift),
-                            lanes.at(target, number, lane, *place),
-                            lanes.at(masking, number, lane, *also),
-                            way,
-                        )
-
-            lanes.choose(args[16], WAYS, store)
+            pixels = [[lanes.add(value, shift) for value in row] for row in results]
+            store_pixels(
+                lanes, pixels, (lanes.at(target, number, lane), *args[10:12]),
+                (lanes.at(masking, number, lane), *args[14:16]), args[16],
+            )  # fmt: skip
 
         repeat(lanes, args[17], lambda k: repeat(lanes, args[20], partial(write, k)))
         return context.get_dummy_value()
 
     return signature, generate
+
+
+def store_pixels(
+    lanes: Lanes, results: list[list[Value]], target: Pixels, mask: Pixels, mode: Value
+) -> None:
+    """Emit the stores of a tile's pixels, each to its place by a mask at its place."""
+
+    def at(pixels: Pixels, i: int, j: int) -> Value:
+        begin, line, pixel = pixels
+        return lanes.at(begin, lanes.product(line, i), lanes.product(pixel, j))
+
+    def store(way: int) -> None:
+        for i, row in enumerate(results):
+            for j, value in enumerate(row):
+                store_in_a_way(lanes, value, at(target, i, j), at(mask, i, j), way)
+
+    lanes.choose(mode, WAYS, store)
 
 
 @tile

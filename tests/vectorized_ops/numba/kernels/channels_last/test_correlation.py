@@ -147,7 +147,7 @@ def test_sums_are_delivered_as_weights_of_a_group(filters: int, channels: int, a
     sums = whole_numbers(area * channels + 1, vectors * LANES)
     out = np.full((3, filters, channels, area), UNTOUCHED, np.float32)
     deliver_weights(
-        sums.reshape(-1), filters, channels, area, np.arange(area), out.reshape(-1), out[0].size,
+        sums.reshape(-1), filters, channels, area, out.reshape(-1), out[0].size,
         np.full((vectors, LANES * LANES), np.nan, np.float32),
     )  # fmt: skip
     expected = np.full_like(out, UNTOUCHED)
