@@ -28,7 +28,7 @@ def borrow_team(layer: str = _LAYER) -> None:
         raise OperationError(
             f"this Numba ({numba.__version__}) has no OpenMP threads for kernels ({error}): "
             "expected a build for Linux with OpenMP, as those on PyPI and conda-forge are; or "
-            "choose the implementation 'numba'"
+            "choose the implementation 'numba', for a run backend.layout = 'images_last'"
         ) from None
 
 

@@ -7,9 +7,11 @@ enough of them.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Final
 
 from knltrain.network.network import Network
+from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import IMAGE_LANES, padded_images
 from vectorized_ops.numba.grouped_winograd import is_square
 from vectorized_ops.shapes import ConvolutionShape
@@ -37,7 +39,8 @@ _MOST_GROUPS: Final = 4
 def layout_of(network: Network, images: int) -> str:
     """Return the layout in which a step of so many images is expected to be faster in float32.
 
-    That is "images_last" where they come to whole vectors.
+    That is "images_last" where they come to whole vectors, and where Numba has no OpenMP, in whose
+    threads the kernels of the other run.
     """
     filled = padded_images(images) / images
     if filled <= _FULL or any(type(layer).__name__ not in _KERNELS for layer in network.layers):
@@ -54,7 +57,15 @@ def layout_of(network: Network, images: int) -> str:
         back = network.needs_gradient(source)
         by_images += filled * shape.flops * (2 + back)
         by_channels += _FULL * shape.flops * _lanes(shape, back)
-    return "channels_last" if by_channels < by_images else "images_last"
+    return "channels_last" if by_channels < by_images and _has_threads() else "images_last"
+
+
+def _has_threads() -> bool:
+    try:
+        import_module("vectorized_ops.channels_last.team")
+    except OperationError:
+        return False
+    return True
 
 
 def _lanes(shape: ConvolutionShape, back: bool) -> float:

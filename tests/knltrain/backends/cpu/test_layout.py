@@ -8,6 +8,7 @@ from knltrain.backends.cpu.layout import layout_of
 from knltrain.network.layers import Convolution, Dense, PReLU
 from knltrain.network.network import Network
 from knltrain.network.zoo.networks import network_named
+from vectorized_ops.errors import OperationError
 
 
 def network(*layers: Convolution | PReLU | Dense) -> Network:
@@ -50,3 +51,11 @@ def test_channels_must_fill_them_too(layer: Convolution, layout: str) -> None:
 def test_layers_without_such_kernels_keep_images_in_the_lanes() -> None:
     convolution = Convolution("wide", 64, 3, padding=1)
     assert layout_of(network(convolution, PReLU("bent")), 8) == "images_last"
+
+
+def test_without_openmp_images_stay_in_the_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str) -> None:
+        raise OperationError(f"{name}: no OpenMP threads")
+
+    monkeypatch.setattr("knltrain.backends.cpu.layout.import_module", refuse)
+    assert layout_of(network_named("resnet-50"), 8) == "images_last"
