@@ -41,8 +41,9 @@ class Operations:
 
     An attribute is None where the implementation lacks it: `pooled_convolution` without fused
     convolution and pooling, `local_response_normalisation`, `within_channel_normalisation` and
-    `dropout` where no library has them, `chosen` without autotuning, `prepare` without compilation.
-    Modules are imported when a part of them is first asked for.
+    `dropout` where no library has them, `chosen` without autotuning, `prepare` without compilation,
+    `repetition` without kernels whose calls can be captured. Modules are imported when a part of
+    them is first asked for.
     """
 
     use_threads = _Part("arrays", "use_threads")
@@ -56,6 +57,7 @@ class Operations:
     average_pooling = _Part("pooling", "AveragePooling")
     global_average_pooling = _Part("pooling", "GlobalAveragePooling")
     batch_normalisation = _Part("normalisation", "BatchNormalisation")
+    running_gradient = _Part("normalisation", "running_gradient")
     local_response_normalisation = _Part("lrn", "LocalResponseNormalisation")
     layer_normalisation = _Part("layer_normalisation", "LayerNormalisation")
     relu_forward = _Part("rectifier", "relu_forward")
@@ -76,6 +78,7 @@ class Operations:
     mean_squared_error = _Part("loss", "mean_squared_error")
     chosen = _Part("compiling.autotuning", "chosen")
     prepare = _Part("compiling.recording", "prepare")
+    repetition = _Part("compiling.replay", "Repetition")
 
     def __init__(
         self,

@@ -209,7 +209,8 @@ def take_step(config: RunConfig, network: Network, batch: Batch, threads: int) -
     optimizer = build_optimizer(config, network)
     backend = build_backend(config, network, len(batch.labels), threads)
     try:
-        backend.loss_and_gradient(batch, parameters, gradient)
+        for _ in range(2):  # The second step loads what later ones are repeated with.
+            backend.loss_and_gradient(batch, parameters, gradient)
         optimizer.step(parameters, gradient, 0.0)
         tested = batch
         if config.data.mixes:

@@ -14,7 +14,7 @@ from vectorized_ops.implementations import IMPLEMENTATIONS, Operations, operatio
 from vectorized_ops.shapes import ConvolutionShape
 
 MISSING = {
-    "reference": {"pooled_convolution", "chosen", "prepare"},
+    "reference": {"pooled_convolution", "chosen", "prepare", "repetition"},
     "numba": set(),
     "onednn": {
         "pooled_convolution",
@@ -23,8 +23,9 @@ MISSING = {
         "dropout",
         "chosen",
         "prepare",
+        "repetition",
     },
-    "channels_last": {"pooled_convolution", "chosen"},
+    "channels_last": {"pooled_convolution", "chosen", "repetition"},
 }
 
 BORROWED = {"onednn": {"reference"}, "channels_last": {"reference", "numba"}}

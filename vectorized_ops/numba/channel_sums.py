@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from vectorized_ops.layout import IMAGE_LANES, AnyArray, aligned_zeros, padded_images, pixels
-from vectorized_ops.numba.compiling.tile_functions import TileFunction
+from vectorized_ops.numba.compiling.tile_functions import TileFunction, table_of
 from vectorized_ops.numba.emit.bfloat16 import bfloat16_among
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.kernels.convolution.depthwise import weights_gradient
@@ -134,11 +134,12 @@ def tile_addresses(
 
     Its arrays named in `bfloat16` are of that type.
     """
-    addresses = [
-        function.address(number, max(columns, 1), found.stride, bfloat16=bfloat16)
-        for number, columns in found.sizes
-    ]
-    return np.array(addresses)
+    return table_of(
+        *(
+            function.address(number, max(columns, 1), found.stride, bfloat16=bfloat16)
+            for number, columns in found.sizes
+        )
+    )
 
 
 def _lines_under(shape: ConvolutionShape) -> int:

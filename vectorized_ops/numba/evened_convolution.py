@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from vectorized_ops.layout import (
     padded_images,
     pixels,
 )
+from vectorized_ops.numba.compiling.compiler import kernel
 from vectorized_ops.numba.kernels.convolution.few_channels import copy_with_borders
 from vectorized_ops.shapes import ConvolutionShape
 
@@ -73,6 +74,14 @@ class EvenedForward:
             *pixels(images), (height, width), (0, 0), channels * number, pixels(copies)[0],
             (height, width), (channels + 1) * number, threads,
         )  # fmt: skip
-        self._weights[:, :channels] = weights
+        _copy_rows(*(each.reshape(len(weights), -1) for each in (weights, self._weights)))
         self._convolution.use_scratch(memory[self._copied :])
         self._convolution.forward(copies, self._weights, bias, out, relu, moments)
+
+
+@kernel
+def _copy_rows(rows: Any, out: Any) -> None:
+    """Write rows (n, m) to the first m columns of `out`."""
+    for row in range(rows.shape[0]):
+        for column in range(rows.shape[1]):
+            out[row, column] = rows[row, column]

@@ -122,6 +122,11 @@ class BatchNormalisation:
         return self._real
 
 
+def running_gradient(running: AnyArray, found: AnyArray, factor: float, out: AnyArray) -> None:
+    """Write running - factor * found, rounded twice, for a statistic (C,) of each channel."""
+    kernels.running_gradient(running, found, np.float32(factor), out)
+
+
 def _numbered(epilogue: Epilogue, no_floor: float) -> tuple[int, tuple[np.float32, np.float32]]:
     """Return an epilogue's number, and (low, high), of `arithmetic.epilogue`."""
     number = number_of(epilogue)

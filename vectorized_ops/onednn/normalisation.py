@@ -9,6 +9,9 @@ from vectorized_ops.layout import AnyArray
 from vectorized_ops.onednn.activation import Activation
 from vectorized_ops.onednn.arrays import images_tensor, tensor
 from vectorized_ops.onednn.rectifier import Rectifier
+from vectorized_ops.reference.normalisation import running_gradient
+
+__all__ = ["BatchNormalisation", "running_gradient"]
 
 
 class BatchNormalisation:

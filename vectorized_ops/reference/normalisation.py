@@ -98,3 +98,12 @@ class BatchNormalisation:
     def _deviation(self, variance: AnyArray) -> AnyArray:
         deviation: AnyArray = np.sqrt(variance + self._epsilon)
         return deviation
+
+
+def running_gradient(running: AnyArray, found: AnyArray, factor: float, out: AnyArray) -> None:
+    """Write running - factor * found, rounded twice, for a statistic (C,) of each channel.
+
+    `found` is that of the batch. A step of size 1 - decay moves the running one towards it.
+    """
+    np.multiply(found, np.float32(factor), out=out)
+    np.subtract(running, out, out=out)

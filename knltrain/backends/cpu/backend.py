@@ -107,6 +107,7 @@ class CpuBackend(Backend):
                 self._views.of(vector)
         else:
             self._operations.prepare(step)
+            self._passes.forget()
             self._rehearsed = len(batch.labels)
 
     def evaluate(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import accumulate
-from typing import Final, NamedTuple, final
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, islice
+from typing import Final, NamedTuple, Protocol, final
 
 from knltrain.backends.backend import Ready, nobody_waits
 from knltrain.backends.cpu.lowering import NO_CHOICE, Algorithms
@@ -24,22 +25,55 @@ BEFORE, LOAD, LOSS, SUM, READY = -1, 0, 1, 2, 3
 forward stages and the parts of the backward ones.
 """
 
+MOST_KNOWN: Final = 8
+"""So many pairs of vectors and numbers of images are remembered."""
+
 NO_STAGE: Final = ("load", "loss", "sum", "ready")
 """By number. sum: of slices' gradients. ready: what the caller does with a stage's gradient."""
 
 
 class BackwardPart(NamedTuple):
-    """A stage in one direction of the backward pass; `number` is that of its marks."""
+    """A stage in one direction of the backward pass."""
 
-    number: int
     stage: Stage
     direction: str
     run: Callable[[Run], None]
 
 
+class Parts(Protocol):
+    """Parts of a pass in order, numbered from 0."""
+
+    @abstractmethod
+    def run(self, first: int, last: int, known: Run, /) -> None:
+        """Run those from number `first` to before `last`."""
+
+
+@final
+class _InTurn:
+    """Parts that are called one by one."""
+
+    def __init__(self, parts: Sequence[Callable[[Run], None]], _repeats: Sequence[bool]) -> None:
+        self._parts = parts
+
+    def run(self, first: int, last: int, known: Run, /) -> None:
+        """Run those from number `first` to before `last`."""
+        for part in self._parts[first:last]:
+            part(known)
+
+
+class _Known(NamedTuple):
+    """The parts of passes over the same vectors, which are kept alive for that."""
+
+    views: tuple[Views, Views]
+    parts: Parts
+
+
 @final
 class Passes:
     """Runs a plan for `images` images over batches of up to `batch`.
+
+    Where the implementation can, passes over the same vectors are a few calls of a program from
+    the fourth on, see `vectorized_ops.numba.compiling.replay`.
 
     The gradient of a batch in slices is the sum of the slices' gradients. The first is written in
     place, each later one into a separate vector, which is then added: two reads and a write of the
@@ -58,8 +92,11 @@ class Passes:
         self.images, self._operations, self._trained = images, operations, loss
         self.plan = Plan(network, images, operations, algorithms)
         self._later = ParameterVector(network) if images < batch else None
-        self._done_from = _done_from(network, [stage.name for stage in self.plan.stages])
         self.backward = _backward(self.plan.stages)
+        offsets = _done_from(network, [stage.name for stage in self.plan.stages])
+        ends = accumulate(map(len, self.backward), initial=len(self.plan.stages))
+        self._done_from = list(zip(islice(ends, 1, None), offsets, strict=True))
+        self._known: dict[tuple[int, int, int, bool], _Known] = {}
         self.marks: Marks = UNOBSERVED
 
     def loss_and_gradient(
@@ -98,8 +135,7 @@ class Passes:
         for first, part in self._slices(batch):
             run = _run(part, parameters, {}, first, training=False)
             self._load(part)
-            for stage in self.plan.evaluation:
-                stage.forward(run)
+            self._parts_of(run).run(0, len(self.plan.evaluation), run)
             output, _ = self.plan.outputs[0]
             logits = output.values.array[: run.images]
             correct += self._trained.right(logits, part.labels)
@@ -124,8 +160,13 @@ class Passes:
                     break
         return stages[found].name if found < len(stages) else None
 
+    def forget(self) -> None:
+        """Let the next pass count as the first: those before have called nothing."""
+        self._known.clear()
+
     def release(self) -> None:
         """Release the plan's memory."""
+        self.forget()
         self.backward.clear()
         self.plan.release()
 
@@ -160,25 +201,56 @@ class Passes:
 
         That is the sum of its images' losses divided by the number of all images.
         """
-        mark = self.marks.mark
+        mark, parts = self.marks.mark, self._parts_of(run)
         mark(BEFORE)
         self._load(part)
         mark(LOAD)
-        for number, stage in enumerate(self.plan.stages, start=len(NO_STAGE)):
-            stage.forward(run)
-            mark(number)
+        first = len(self.plan.stages)
+        self._take(parts, 0, first, run)
         loss = sum(
             self._loss(part, output, self._trained, share * weight)
             for output, weight in self.plan.outputs
         )
         mark(LOSS)
-        for parts, offset in zip(self.backward, self._done_from, strict=True):
-            for each in parts:
-                each.run(run)
-                mark(each.number)
+        at_once = ready is nobody_waits and self.marks is UNOBSERVED
+        for last, offset in self._done_from[-1:] if at_once else self._done_from:
+            self._take(parts, first, last, run)
+            first = last
             ready(offset)
             mark(READY)
         return loss / run.images
+
+    def _take(self, parts: Parts, first: int, last: int, run: Run) -> None:
+        """Run parts, each with its mark if anybody reads these."""
+        if self.marks is UNOBSERVED:
+            parts.run(first, last, run)
+            return
+        for number in range(first, last):
+            parts.run(number, number + 1, run)
+            self.marks.mark(len(NO_STAGE) + number)
+
+    def _parts_of(self, run: Run) -> Parts:
+        """Return the stages of evaluation, or of training forward and then the backward parts.
+
+        What the implementation repeats passes with is not loaded for a single one.
+        """
+        place = id(run.parameters), id(run.gradients) * run.training, run.images, run.training
+        if (known := self._known.get(place)) is None:
+            if len(self._known) == MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+            known = _Known((run.parameters, run.gradients), _InTurn(*self._calls(run.training)))
+            self._known[place] = known
+        elif isinstance(known.parts, _InTurn) and self._operations.repetition is not None:
+            repetition: Parts = self._operations.repetition(*self._calls(run.training))
+            known = self._known[place] = known._replace(parts=repetition)
+        return known.parts
+
+    def _calls(self, training: bool) -> tuple[list[Callable[[Run], None]], list[bool]]:
+        """Return the parts of a pass, and of each whether it repeats."""
+        stages = self.plan.stages if training else self.plan.evaluation
+        backward = [part for group in self.backward for part in group] if training else []
+        calls = [stage.forward for stage in stages] + [part.run for part in backward]
+        return calls, [each.repeats for each in (*stages, *(part.stage for part in backward))]
 
     def _load(self, part: Batch) -> None:
         self._operations.load_images(part.images_nhwc, self.plan.input.values.array)
@@ -197,13 +269,10 @@ def _run(
 
 def _backward(stages: list[Stage]) -> list[list[BackwardPart]]:
     """Of each stage, backwards, the parts of its backward pass; none without a gradient."""
-    found, number = [], len(NO_STAGE) + len(stages)
+    found = []
     for stage in reversed(stages):
         parts = stage.backward_parts if stage.output.gradient is not None else ()
-        found.append(
-            [BackwardPart(place, stage, *part) for place, part in enumerate(parts, start=number)]
-        )
-        number += len(parts)
+        found.append([BackwardPart(stage, *part) for part in parts])
     return found
 
 

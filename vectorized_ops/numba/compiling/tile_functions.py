@@ -13,12 +13,14 @@ import pickle
 from functools import cache, partial
 from typing import Any, Final, NamedTuple, final
 
+import numpy as np
 from llvmlite import ir
 from numba.core import types as numba_types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
+from vectorized_ops.layout import AnyArray
 from vectorized_ops.numba.compiling.cache import (
     EntryNames,
     SharedKernels,
@@ -38,6 +40,15 @@ NO_TILE: Final = 0
 
 _DOES_NOTHING: Final = ctypes.cast(ctypes.pythonapi.Py_IsInitialized, ctypes.c_void_p).value or 0
 """The address of what is only recorded: kernels that are loaded call it, with any arguments."""
+
+
+@cache
+def table_of(*addresses: int) -> AnyArray:
+    """Return addresses as an array (n,) of int64, the same one for the same addresses.
+
+    So calls of kernels with equal tables are equal, see `replay`. It must not be written to.
+    """
+    return np.array(addresses, np.int64)
 
 
 class Variant(NamedTuple):

@@ -156,6 +156,11 @@ class DropoutStage(Stage):
                 **flow.manner,
             )
 
+    @property
+    def repeats(self) -> bool:
+        """No: each pass has a key of its own."""
+        return False
+
     def _key(self, run: Run) -> int:
         return (run.key * 2**8 + self._number) % 2**64
 

@@ -11,7 +11,6 @@ from knltrain.backends.cpu.memory import Flow, Tensor
 from knltrain.backends.cpu.stages.stage import Run, Stage, channel_zeros
 from knltrain.backends.cpu.stages.weighted import WeightedStage
 from knltrain.errors import NetworkError
-from vectorized_ops.bfloat16 import copy_values
 from vectorized_ops.epilogue import IDENTITY, Epilogue
 from vectorized_ops.implementations import Operations
 from vectorized_ops.layout import AnyArray
@@ -114,6 +113,12 @@ class BatchNormalisationStage(Stage):
             pass_on(self.operations, gradient, self.flows[1])
 
     @property
+    def repeats(self) -> bool:
+        """Not with statistics that are fixed, or another normalisation's."""
+        others = (isinstance(piece.source, BatchNormalisationStage) for piece in self.pieces)
+        return not self._frozen and not any(others)
+
+    @property
     def values_again(self) -> tuple[Tensor, ...]:
         """The inputs."""
         return (self.inputs,)
@@ -146,15 +151,14 @@ class BatchNormalisationStage(Stage):
                 run.gradients[f"{self.name}.{statistic}"].fill(0)
             return
         count = self._count(run.images)
-        unbiased = np.float32(count / (count - 1))
         for statistic, found, factor in (
-            ("running_mean", self._mean, np.float32(1)),
-            ("running_variance", self._variance, unbiased),
+            ("running_mean", self._mean, 1.0),
+            ("running_variance", self._variance, count / (count - 1)),
         ):
-            running = f"{self.name}.{statistic}"
-            out = run.gradients[running]
-            np.multiply(found, factor, out=out)
-            np.subtract(run.parameters[running], out, out=out)
+            name = f"{self.name}.{statistic}"
+            self.operations.running_gradient(
+                run.parameters[name], found, factor, run.gradients[name]
+            )
 
     def _count(self, images: int) -> int:
         """Return how many values of a channel a batch has."""
@@ -252,4 +256,4 @@ def pass_on(operations: Operations, gradient: Any, flow: Flow) -> None:
     if flow.add:
         operations.add(flow.out, gradient, flow.out)
     elif flow.out is not gradient and not np.shares_memory(flow.out, gradient):
-        copy_values(gradient, flow.out)
+        operations.affine(1.0).backward(gradient, flow.out)

@@ -61,6 +61,14 @@ class Stage(ABC):
         return (("backward", self.backward),)
 
     @property
+    def repeats(self) -> bool:
+        """Whether a pass does nothing but call kernels, once it is known the same in every pass.
+
+        So it is with operations that compute by kernels alone.
+        """
+        return True
+
+    @property
     def remembered(self) -> tuple[Place, ...]:
         """Arrays that the forward pass leaves for the backward pass, besides values of tensors."""
         return ()

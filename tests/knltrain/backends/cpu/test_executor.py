@@ -23,7 +23,9 @@ from knltrain.network.layers import (
 )
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
+from knltrain.network.zoo.lenet import lenet
 from vectorized_ops.implementations import Operations
+from vectorized_ops.numba.compiling.replay import Repetition
 
 CUTTABLE = [
     network
@@ -127,3 +129,48 @@ def test_smaller_slices_need_less_memory() -> None:
     assert half < 0.6 * whole
     for backend in backends:
         backend.close()
+
+
+@pytest.mark.parametrize("network", GRAPHS, ids=lambda network: network.name)
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_passes_that_are_repeated_by_a_program_are_those_of_python_to_the_same_bits(
+    network: Network, precision: str
+) -> None:
+    """From the fourth on, with other images, labels, keys and parameters in the same vectors."""
+    repeated, plain = (
+        CpuBackend(network, 20, 2, "numba", False, precision=precision) for _ in range(2)
+    )
+    plain._passes._operations.repetition = None
+    assert repeated._passes._operations.repetition is not None
+    vectors = [(parameters_of(network).packed, ParameterVector(network).packed) for _ in range(2)]
+    for step in range(6):
+        images = 20 if step < 5 else 17
+        batch, values = batch_of(network, images, step), parameters_of(network, step + 1).packed
+        found = []
+        for backend, (parameters, gradient) in zip((repeated, plain), vectors, strict=True):
+            parameters[...] = values
+            gradient.fill(np.nan)
+            told: list[int] = []
+            ready = (told.append,) if step == 4 else ()  # of each layer, which parts a program
+            loss = backend.loss_and_gradient(batch, parameters, gradient, *ready)
+            evaluated = backend.evaluate(batch, parameters)
+            found.append((loss, gradient.tobytes(), evaluated, told))
+        assert found[0] == found[1]
+    programs = [known.parts for known in repeated._passes._known.values()]
+    assert any(isinstance(parts, Repetition) and parts._program for parts in programs)
+    for backend in (repeated, plain):
+        backend.close()
+
+
+def test_most_of_a_step_of_lenet_is_two_calls_of_a_program() -> None:
+    """One up to the loss and one behind it, where nobody waits for single layers."""
+    network = lenet()
+    backend = CpuBackend(network, 16, 1, "numba")
+    batch, parameters = batch_of(network, 16), parameters_of(network)
+    gradient = ParameterVector(network).packed
+    for _ in range(4):
+        backend.loss_and_gradient(batch, parameters.packed, gradient)
+    (known,) = backend._passes._known.values()
+    assert isinstance(known.parts, Repetition)
+    assert [len(spans) for spans in known.parts._spans.values()] == [1, 1]
+    backend.close()

@@ -169,7 +169,7 @@ def outer_product_kernel(
     arrays of its tiles that are of that type.
     """
     tiles = tiles_of(OUTER_PRODUCT, rows, columns, images, int(pairs), bfloat16=bfloat16)
-    return partial(_weights_gradient, tiles, images, pairs)
+    return partial(_weights_gradient, tiles, images, pairs, NO_TILE)
 
 
 def weights_gradient_by(tiles: Tiles, images: int, last: int) -> Callable[..., None]:
@@ -177,7 +177,7 @@ def weights_gradient_by(tiles: Tiles, images: int, last: int) -> Callable[..., N
 
     `last` is that of `turn_pixel`.
     """
-    return partial(_weights_gradient, tiles, images, True, last_images=last)
+    return partial(_weights_gradient, tiles, images, True, last)
 
 
 @parallel_kernel
@@ -185,6 +185,7 @@ def _weights_gradient(
     tiles: Any,
     images: int,
     pairs: bool,
+    last_images: int,
     inputs: Any,
     inputs_distance: int,
     gradient: Any,
@@ -206,7 +207,6 @@ def _weights_gradient(
     block: tuple[int, int],
     by_pixels: int,
     by_filters: int,
-    last_images: int = NO_TILE,
 ) -> None:
     """Fill `sums` and `bias_sums`, one row per share of the pixels; `channels` of a group."""
     rows, area = tiles.rows, taps[0] * taps[1]

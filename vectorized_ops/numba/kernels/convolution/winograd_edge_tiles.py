@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vectorized_ops.numba.compiling.tile_functions import NO_TILE, TileFunction
+from vectorized_ops.numba.compiling.tile_functions import NO_TILE, TileFunction, table_of
 from vectorized_ops.winograd import WinogradTransform, winograd_transform
 
 LOW, NARROW = 2, 1
@@ -68,12 +68,12 @@ def tiles_of_kinds(
 
     `more` are further constants; its arrays named in `bfloat16` are of that type.
     """
-    addresses = np.full(4, NO_TILE, np.int64)
+    addresses = [NO_TILE] * 4
     for kind in kinds(outputs, ends):
         lines = ends.lines if kind & LOW else outputs
         columns = ends.columns if kind & NARROW else outputs
         addresses[kind] = function.address(outputs, taps, lines, columns, *more, bfloat16=bfloat16)
-    return addresses
+    return table_of(*addresses)
 
 
 class Items(NamedTuple):

@@ -37,6 +37,13 @@ def prepare(
         arithmetic.write_forward(constants, c, mean[c], variance[c], scale[c], shift[c], epsilon)
 
 
+@kernel
+def running_gradient(running: Any, found: Any, factor: Any, out: Any) -> None:
+    """Write running - factor * found, rounded twice."""
+    for c in range(len(out)):
+        out[c] = running[c] - factor * found[c]
+
+
 @parallel_kernel
 def statistics(
     values: Any,
