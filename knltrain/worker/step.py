@@ -170,7 +170,9 @@ class TrainingStep:
 
     def _loss_and_gradient(self, step: int) -> float:
         """Mean loss and gradient of the batches of a step."""
-        gradient, done = self._strategy.gradient, self._strategy.gradient_done_from
+        part = self._strategy
+        gradient = part.gradient
+        done = part.gradient_done_from if part.hears_of_parts else nobody_waits
         if self.weight == 1:
             return self._mean_of_batches(step, done)
         weighed = weighing(gradient, self.weight, done)

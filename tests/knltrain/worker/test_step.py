@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from knltrain.backends.backend import nobody_waits
 from knltrain.checkpoint.contents import WorkerState
 from knltrain.data.order import ShardedBatches
 from knltrain.errors import NonFiniteLoss, RunAborted
@@ -73,6 +74,27 @@ def test_exchanges_happen_in_the_steps_that_are_due(make_worker, monkeypatch, ti
     monkeypatch.setattr(worker.team, "exchange", exchange)
     worker.run()
     assert exchanges[1:] == [0, 3, 6]  # the first is the rehearsal's
+
+
+def test_only_a_strategy_that_hears_of_parts_is_told_of_them(
+    make_worker, softmax_backend, monkeypatch, easgd
+):
+    """A backend that nobody waits for computes a gradient in one piece."""
+    told, gradient = [], softmax_backend.loss_and_gradient
+
+    def loss_and_gradient(batch, parameters, out, ready=nobody_waits):
+        told.append(ready)
+        return gradient(batch, parameters, out, ready)
+
+    monkeypatch.setattr(softmax_backend, "loss_and_gradient", loss_and_gradient)
+    worker = make_worker(easgd(), steps=2)
+    worker.run()
+    assert set(told) == {nobody_waits}
+    monkeypatch.setattr(type(worker.strategy), "hears_of_parts", True)
+    told.clear()
+    worker = make_worker(easgd(), steps=2)
+    worker.run()
+    assert worker.strategy.gradient_done_from in told
 
 
 def test_rehearsal_leaves_no_trace(make_worker, initial, easgd):
