@@ -143,7 +143,7 @@ class Network:
     @property
     def flops_per_image(self) -> int:
         """Operations of one image's forward pass through all convolutions and dense layers."""
-        return sum(self._flops(layer) for layer in self.layers)
+        return sum(self.flops_of(layer) for layer in self.layers)
 
     @property
     def training_flops_per_image(self) -> int:
@@ -158,9 +158,10 @@ class Network:
         none.
         """
         needed = map(self.needs_gradient, (layer.name, self.inputs_of(layer)[0]))
-        return self._flops(layer) * (1 + sum(needed))
+        return self.flops_of(layer) * (1 + sum(needed))
 
-    def _flops(self, layer: Layer) -> int:
+    def flops_of(self, layer: Layer) -> int:
+        """Operations of one image's forward pass through a layer."""
         operation = self.operation(layer, 1)
         return operation.costs["forward"].flops if operation.is_product else 0
 

@@ -25,7 +25,6 @@ from knltrain.bench.predict.steps import (
 )
 from knltrain.bench.step.peer_process import PeerError
 from knltrain.config import RunConfig
-from knltrain.cost_model.method_step import MeasuredExchange, step_seconds
 from knltrain.launch.temporary_folder import temporary_folder
 
 _LEAST_STEPS: Final = 30
@@ -74,10 +73,8 @@ def predicted_steps(
     for name, config in runs.items():
         if name not in failed:
             method = method_of(config)
-            exchange = MeasuredExchange({1.0: statistics.median(light[name]) - alone})
-            overlaps = method.strategy.overlaps(method)
-            step = step_seconds(computing, exchange, None, overlaps=overlaps)
-            found[name] = waiting_of(whole, method) + step
+            exchange = max(0.0, statistics.median(light[name]) - alone)
+            found[name] = waiting_of(whole, method) + computing + exchange
     return found
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, final
 
 from affinity import read_topology
+from knltrain.assembly.names import build_network
 from knltrain.bench.exchange.cores import cores_of
 from knltrain.bench.methods.entrants import entrants
 from knltrain.bench.nodes.hosts import hosts
@@ -33,7 +34,8 @@ from knltrain.bench.predict.steps import (
 from knltrain.bench.step.bounds import bounds_of
 from knltrain.bench.step.peer_process import PeerError
 from knltrain.config import RunConfig
-from knltrain.cost_model.method_step import MeasuredExchange, step_seconds
+from knltrain.cost_model.method_step import MeasuredExchange
+from knltrain.cost_model.overlap import Overlap, by_layers, meanwhile
 from knltrain.errors import ConfigError
 from knltrain.exchange.strategies.method import Method
 from knltrain.launch.signals import signals_raise
@@ -235,8 +237,17 @@ def _fitted(
             if found.steps[name]
         }
         if extra:
-            exchanges[name] = MeasuredExchange(extra)
+            computing = statistics.median(found.median(COMPUTING) for found in light.values())
+            exchanges[name] = MeasuredExchange(extra, computing, _overlap(runs[name]))
     return exchanges
+
+
+def _overlap(config: RunConfig) -> Overlap:
+    """How the exchange of a run overlaps with its computing."""
+    method = method_of(config)
+    if method.strategy.hears_of_parts:
+        return by_layers(build_network(config))
+    return meanwhile(method.strategy.overlapped_share(method))
 
 
 def _row(
@@ -248,16 +259,15 @@ def _row(
         found.median(name),
         found.waiting(method),
     )
-    does_overlap = method.strategy.overlaps(method)
-    predicted = waiting + step_seconds(computing, exchange, speed, overlaps=does_overlap)
-    naive = step_seconds(computing, exchange, speed, overlaps=False)
+    predicted = waiting + computing + exchange.seconds(speed, computing)
+    naive = computing + exchange.seconds(speed, computing, hides=False)
     rounds = [each.seconds for each in found.steps[name]]
     error, spread = predicted / measured - 1, (max(rounds) - min(rounds)) / measured
     return {
         "method": name,
         "link_gbits": link,
         "link_gbytes_per_second": speed,
-        "overlaps": does_overlap,
+        "overlaps": method.strategy.overlaps(method),
         "computing_seconds": computing,
         "waiting_seconds": waiting,
         "exchange_seconds": naive - computing,

@@ -165,6 +165,11 @@ class OverlappedPushStrategy(CenterStrategy):
         """Return True: the update thread's pushes overlap."""
         return True
 
+    @classmethod
+    def overlapped_share(cls, method: Method) -> float:  # noqa: ARG003
+        """Return that of the push; the center is as large, and read before it."""
+        return 0.5
+
     def touched(self, moment: Moment, step: int) -> Touched:
         """Return nothing where the pull is on a device."""
         return super().touched(moment, step) if self._there is None else UNTOUCHED

@@ -31,6 +31,11 @@ class CenterHierarchyStrategy(TwoLevelStrategy):
         """Return True: the whole upper exchange overlaps."""
         return True
 
+    @classmethod
+    def overlapped_share(cls, method: Method) -> float:  # noqa: ARG003
+        """Return 1: the whole upper exchange overlaps."""
+        return 1.0
+
     def __init__(
         self,
         method: Method,

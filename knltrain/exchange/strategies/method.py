@@ -101,6 +101,11 @@ class StrategyTraits:
         return False
 
     @classmethod
+    def overlapped_share(cls, method: Method) -> float:
+        """Return the share of an exchange's time on a link that may overlap with computing."""
+        return float(cls.overlaps(method))
+
+    @classmethod
     def vectors(cls, method: Method) -> int:
         """Return how many packed vectors a worker holds besides local, gradient and center.
 

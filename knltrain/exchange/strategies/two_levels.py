@@ -88,6 +88,12 @@ class TwoLevelStrategy(Strategy):
         return outside.strategy.overlaps(outside)
 
     @classmethod
+    def overlapped_share(cls, method: Method) -> float:
+        """Return that of exchanges between groups."""
+        outside = _levels(method).outside
+        return outside.strategy.overlapped_share(outside)
+
+    @classmethod
     def vectors(cls, method: Method) -> int:
         """Return the vectors of both levels, plus two of a root."""
         levels = (_levels(method).inside, _levels(method).outside)

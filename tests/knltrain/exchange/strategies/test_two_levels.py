@@ -48,13 +48,18 @@ def test_what_goes_on_and_what_is_sent_are_those_of_the_outer_level() -> None:
     behind = Method("m", PULL, OverlappedPushStrategy, 1, "first_come", "step")
     follows = Method("m", Downpour(downpour), AsynchronousStrategy, 1, "first_come", "step")
     found = [
-        (method.strategy.overlaps(method), method.strategy.sent_bytes(method, 100))
+        (
+            method.strategy.overlaps(method),
+            method.strategy.overlapped_share(method),
+            method.strategy.sent_bytes(method, 100),
+        )
         for method in (grouped(outside, plain) for outside in (plain, behind, follows))
     ]
-    assert found == [(False, 100), (True, 100), (False, 150)]
+    assert found == [(False, 0.0, 100), (True, 0.5, 100), (False, 0.0, 150)]
     behind = grouped(behind, plain)
     assert behind.strategy.sent_bytes(behind, 100, 60) == 100
     follows = grouped(follows, plain)
     assert follows.strategy.sent_bytes(follows, 100, 60) == 160
     centers = replace(grouped(plain, plain), strategy=CenterHierarchyStrategy)
     assert centers.strategy.overlaps(centers)
+    assert centers.strategy.overlapped_share(centers) == 1.0

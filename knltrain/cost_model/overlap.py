@@ -1,0 +1,71 @@
+"""What of an exchange's time on the link is hidden behind computing, and what was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Final, NamedTuple, final
+
+from knltrain.network.network import Network
+
+
+class Piece(NamedTuple):
+    """A `share` of an exchange, which begins at a share of computing or later."""
+
+    begins: float
+    share: float
+
+
+@final
+class Overlap:
+    """Pieces of an exchange that follow each other on a link; their shares add up to 1.
+
+    A piece that has begun is over before the next one begins. With computing C and time on the
+    link L, pieces i to the last end at begins_i C + L sum of shares_j, j >= i, or later, and the
+    latest of these is when the exchange is over.
+    """
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        shares = accumulate(piece.share for piece in reversed(pieces))
+        self._behind = [
+            (1.0 - piece.begins, left)
+            for piece, left in zip(reversed(pieces), shares, strict=True)
+            if left > 0
+        ]
+
+    def exposed(self, on_link: float, computing: float) -> float:
+        """Return the seconds that an exchange goes on when computing is over."""
+        return max(
+            (left * on_link - before * computing for before, left in self._behind), default=0.0
+        )
+
+    def on_link(self, exposed: float, computing: float) -> float:
+        """Return the seconds on the link of which so many are exposed; none of what is hidden."""
+        if exposed <= 0:
+            return 0.0
+        return min(
+            ((exposed + before * computing) / left for before, left in self._behind), default=0.0
+        )
+
+
+AFTERWARDS: Final = Overlap([Piece(1.0, 1.0)])
+"""That of an exchange which begins when all is computed."""
+
+
+def meanwhile(share: float) -> Overlap:
+    """A share of the exchange begins with computing, and the rest behind it."""
+    return Overlap([Piece(0.0, share), Piece(1.0, 1.0 - share)])
+
+
+def by_layers(network: Network) -> Overlap:
+    """A layer's part is exchanged from the moment when its gradient is there."""
+    sizes = {layer.name: 0 for layer in network.layers}
+    for spec in network.parameters:
+        sizes[spec.layer] += spec.size
+    done, whole = float(network.flops_per_image), float(network.training_flops_per_image)
+    pieces = []
+    for layer in reversed(network.layers):
+        done += network.training_flops_of(layer) - network.flops_of(layer)
+        if sizes[layer.name]:
+            pieces.append(Piece(done / whole, sizes[layer.name] / sum(sizes.values())))
+    return Overlap(pieces)
