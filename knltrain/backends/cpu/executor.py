@@ -25,7 +25,7 @@ BEFORE, LOAD, LOSS, SUM, READY = -1, 0, 1, 2, 3
 forward stages and the parts of the backward ones.
 """
 
-MOST_KNOWN: Final = 8
+MOST_KNOWN: Final = 32
 """So many pairs of vectors and numbers of images are remembered."""
 
 NO_STAGE: Final = ("load", "loss", "sum", "ready")

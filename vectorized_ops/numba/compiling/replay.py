@@ -67,8 +67,8 @@ def captured(work: Callable[[], object]) -> Captured | None:
     """Do some work, and return the calls of kernels that it makes in this thread.
 
     None if one of them cannot be repeated: it is given something else than numbers, arrays and
-    tuples of them, or it is given arrays and returns a number. What kernels return for numbers
-    alone changes nothing, and is left out.
+    tuples of them, or by name, or it is given arrays and returns a number. What kernels return for
+    numbers alone changes nothing, and is left out.
     """
     capture = _Capture()
     dispatcher: Any = KernelDispatcher
@@ -85,11 +85,13 @@ def captured(work: Callable[[], object]) -> Captured | None:
     return None if capture.failed else Captured(tuple(capture.calls), tuple(capture.arrays))
 
 
-def _noted(dispatcher: Any, *arguments: Any) -> Any:
+def _noted(dispatcher: Any, *arguments: Any, **named: Any) -> Any:
     """The call of a dispatcher while any thread captures."""
-    result = Dispatcher.__call__(dispatcher, *arguments)
+    result = Dispatcher.__call__(dispatcher, *arguments, **named)
     capture = _captures.get(threading.get_ident())
-    if capture is not None:
+    if capture is not None and named:
+        capture.failed = True
+    elif capture is not None:
         capture.note(dispatcher, arguments, result)
     return result
 

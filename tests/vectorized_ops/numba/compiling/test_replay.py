@@ -133,12 +133,17 @@ def test_what_returns_a_number_is_captured_only_if_it_leaves_nothing_behind() ->
     assert_array_equal(out, 4 * values)
 
 
+def test_an_argument_by_name_is_passed_on_and_not_captured() -> None:
+    values, out = np.ones(3), np.zeros(3)
+    assert captured(lambda: add_scaled(values, out=out, factor=2.0)) is None
+    assert_array_equal(out, 2)
+
+
 def test_nothing_is_captured_outside_of_the_work_or_of_other_threads() -> None:
     values, out, other = np.ones(3), np.zeros(3), np.zeros(3)
 
     def work() -> None:
         add_scaled(values, 1.0, out)
-        thread = threading.Thread(target=of_all_kinds, args=())
         thread = threading.Thread(target=many, args=(other, (values,) * 3, 1.0))
         thread.start()
         thread.join()
