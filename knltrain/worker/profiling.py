@@ -13,6 +13,7 @@ import numpy as np
 
 from knltrain.backends.region import Region
 from knltrain.clocks import UNOBSERVED, VISIT
+from knltrain.profile.arrivals import Arrivals
 from knltrain.profile.document import PROFILE, profile_document
 from knltrain.profile.exchanged import ExchangedPart
 from knltrain.profile.measured import (
@@ -139,7 +140,8 @@ class _Window:
         self._beside, self._visits = Timeline(_ISSUED_MARKS), np.zeros((2, len(VISIT)))
         self._region_seconds, self._calls = np.zeros((steps, count)), np.zeros(count)
         self._step_seconds, self._useful = np.zeros(steps), np.zeros(steps)
-        self._exchanged = np.zeros((len(EXCHANGED), len(worker.strategy.exchanged_parts)))
+        exchanged = len(worker.strategy.exchanged_parts)
+        self._exchanged, self._arrivals = np.zeros((len(EXCHANGED), exchanged)), Arrivals(exchanged)
         self._marks = self._dropped = self._exchanges = self._first = 0
         self._spans: dict[str, list[Span]] = {name: [] for name in _LISTENED}
         self._in_between: list[Span] = []
@@ -177,6 +179,8 @@ class _Window:
         self._useful[row] = computed - self._computed - total(in_between)
         if worker.strategy.marks_visits:
             self._add_visits()
+        elif worker.strategy.marks_arrivals:
+            self._add_arrivals()
         else:
             self._add_exchanges()
         self.steps += 1
@@ -257,6 +261,18 @@ class _Window:
         for number, ready, (begin, end) in zip(issued.numbers, issued.ends, moved, strict=True):
             self._exchanged[:, number] += end - begin, end - 1e-9 * ready, max(0.0, end - came)
             came = max(came, end)
+
+    def _add_arrivals(self) -> None:
+        given, came = self._issued.take(), self._beside.take()
+        if given.dropped or came.dropped:
+            self._arrivals.clear()
+            return
+        gradients = self._spans["gradient"]  # none of a worker without images
+        computed = gradients[-1][1] if gradients else 0.0
+        self._arrivals.add(1e-9 * given.ends, computed, 1e-9 * came.ends)
+        for seconds in self._arrivals.take():
+            self._exchanged += seconds
+            self._exchanges += 1
 
     def _ready_spans(self, parts: Parts) -> list[Span]:
         own = np.isin(parts.numbers, self._ready)

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from knltrain.bench.nodes.hosts import Hosts
+from knltrain.communication.mpi.library import mpi_library
+from knltrain.errors import ConfigError
 
 REPOSITORY = Path(__file__).parents[2]
 MPIEXEC = shutil.which(Path(sys.executable).with_name("mpiexec")) or shutil.which("mpiexec")
@@ -24,6 +26,16 @@ needs_mpi = pytest.mark.skipif(
 )
 OVER_TCP = {"I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
 """What lets Intel MPI go over TCP between processes of one computer, too."""
+
+
+def library_or_skip() -> None:
+    """Skip the test unless a process can load an MPI library by itself, as a run does."""
+    try:
+        version = mpi_library().version
+    except ConfigError as error:
+        pytest.skip(str(error))
+    if "Open MPI" in version:
+        pytest.skip(f"{version} needs its own launcher")
 
 
 _OWN_SHARED_MEMORY = "mount -t tmpfs none /dev/shm &&"

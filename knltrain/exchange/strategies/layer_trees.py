@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from knltrain.clocks import UNOBSERVED, Marks
 from knltrain.communication.communication_cores import made_there
 from knltrain.exchange.strategies.method import Method, OwnSettings
 from knltrain.exchange.strategies.one_job import OneJobStrategy
@@ -31,12 +33,14 @@ class LayerTreeStrategy(OneJobStrategy):
     """
 
     hears_of_parts = True
+    marks_arrivals = True
 
     def __init__(self, method: Method, team: JobTeam, step: MasterStep) -> None:
         from knltrain.exchange.tree_exchange import TreeExchange
 
         super().__init__(method, team, step)
         self._step = self._given = 0
+        self._marks: Marks = UNOBSERVED
         self._set_out = False
         self._names = [name for name, _ in method.layers]
         self._parts = method.layer_parts
@@ -66,6 +70,15 @@ class LayerTreeStrategy(OneJobStrategy):
         """Return True: the whole exchange overlaps."""
         return True
 
+    @property
+    def exchanged_parts(self) -> Sequence[slice]:
+        """All layers, from the last one on."""
+        return self._parts[::-1]
+
+    def observe(self, marks: Marks, beside: Marks) -> None:
+        """Mark when a layer's gradient is handed to the thread, and when its weights have come."""
+        self._marks, self._exchange.marks = marks, beside
+
     def start_from(self, values: FloatArray) -> None:
         """Set all weights to those of rank 0 (collective)."""
         self._team.barrier()  # rank 0 must not write while another rank still computes
@@ -84,6 +97,7 @@ class LayerTreeStrategy(OneJobStrategy):
         with self._team.clocks.waiting:
             self._exchange.await_all_weights()
         self._step, self._given = step, 0
+        self._marks.mark(-1)
         self._team.at_peace = False
 
     def gradient_done_from(self, offset: int) -> None:
@@ -92,6 +106,7 @@ class LayerTreeStrategy(OneJobStrategy):
             layer = len(self._parts) - 1 - self._given
             if self._parts[layer].start < offset:
                 return
+            self._marks.mark(self._given)
             self._given += 1
             self._exchange.gradient_ready(self._names[layer])
 

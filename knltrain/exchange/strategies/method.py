@@ -60,6 +60,9 @@ class StrategyTraits:
     marks_visits: ClassVar[bool] = False
     """Whether its marks are the parts of visits to the center (`knltrain.clocks.VISIT`)."""
 
+    marks_arrivals: ClassVar[bool] = False
+    """Whether a thread beside marks when a part of a gradient has come back as weights."""
+
     exchanges_on_devices: ClassVar[bool] = False
     """Whether exchanges of a node's workers can leave vectors on devices."""
 

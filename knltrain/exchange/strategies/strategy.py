@@ -149,7 +149,8 @@ class Strategy(StrategyTraits, ABC):
         """Mark, from now on, when each of these parts is ready to be exchanged.
 
         Or the parts of a visit (`knltrain.clocks.VISIT`), by strategies that say so
-        (`marks_visits`); those of a thread beside the worker's go to `beside`.
+        (`marks_visits`); those of a thread beside the worker's go to `beside`. There strategies
+        that say so (`marks_arrivals`) mark when what became of a part has come.
         """
 
     def settle(self) -> None:

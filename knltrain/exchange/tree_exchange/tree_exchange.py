@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from knltrain.clocks import Clock
+from knltrain.clocks import UNOBSERVED, Clock, Marks
 from knltrain.communication.gaspi import AddressSpace
 from knltrain.errors import CollectiveError, ExchangeTimeout, KnltrainError
 from knltrain.exchange.tree_exchange.agreement import agree
@@ -81,7 +81,9 @@ class TreeExchange:
         self._timeout_seconds, self._check = timeout_seconds, check
         self._update, self._updates_all = update, updates_all
         self._given = [0] * schedule.layers
-        self._updated = 0
+        self._updated = self._arrived = 0
+        self.marks: Marks = UNOBSERVED
+        """Told, in the exchange's thread, of each layer in backward order when its weights came."""
         self.gradient: FloatArray = aligned_zeros(schedule.size)
         self.weights: FloatArray = self._member.weights
         self._reduction = GradientReduction(self._member, self.gradient)
@@ -182,7 +184,11 @@ class TreeExchange:
         looked = self._member.counts.look()
         summed = self._reduction.step()
         updated = self._rank == 0 and self._update_layers()
-        return any([looked, summed, updated, self._broadcast.step()])
+        sent = self._broadcast.step()
+        while self._broadcast.came >= self._schedule.chunks_until(self._arrived + 1):
+            self.marks.mark(self._arrived % self._schedule.layers)
+            self._arrived += 1
+        return any([looked, summed, updated, sent])
 
     def _update_layers(self) -> bool:
         """Update a layer whose sum is complete, or all, once the old weights have been sent."""

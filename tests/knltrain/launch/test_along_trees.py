@@ -16,23 +16,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from knltrain.communication.mpi.library import mpi_library
-from knltrain.errors import ConfigError
-
+from ..mpi_ranks import library_or_skip
 from .worker_processes import workers_of
 
 Start = Callable[..., subprocess.Popen[str]]
 TREES = ("--set", "exchange.method=caffegpi")
 MORE = ("--set", "optimizer.weight_decay=0.001", "--set", "placement.pin=false")
-
-
-def _mpi_or_skip() -> None:
-    try:
-        version = mpi_library().version
-    except ConfigError as error:
-        pytest.skip(str(error))
-    if "Open MPI" in version:
-        pytest.skip(f"{version} needs its own launcher")
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, run_toml: str) -> Path:
 
 @pytest.fixture
 def with_mpi(two_cores: None) -> None:
-    _mpi_or_skip()
+    library_or_skip()
 
 
 def _train(start: Start, folder: Path, name: str, *more: str) -> Path:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from ..mpi_ranks import library_or_skip
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -44,15 +46,21 @@ def test_the_stages_of_all_workers_are_profiled(tmp_path: Path, backend: str) ->
     assert not list(run_folder.glob("checkpoint-*"))
 
 
-_BY_LAYER = [
-    *("--set", "exchange.method=layerwise_sgd"),
-    *("--set", "exchange.packing=per_layer"),
-]
+_BY_LAYER = {
+    "layerwise_sgd": ["--set", "exchange.packing=per_layer"],
+    "caffegpi": [],
+}
 
 
 @pytest.mark.slow
-def test_parts_of_a_gradient_that_are_exchanged_meanwhile_are_told(tmp_path: Path) -> None:
-    found = profile(tmp_path, "--steps", "6", *_BY_LAYER)
+@pytest.mark.parametrize("method", list(_BY_LAYER))
+def test_parts_of_a_gradient_that_are_exchanged_meanwhile_are_told(
+    method: str, tmp_path: Path
+) -> None:
+    if method == "caffegpi":
+        library_or_skip()
+    told = ["--set", f"exchange.method={method}", *_BY_LAYER[method]]
+    found = profile(tmp_path, "--steps", "6", *told)
     communication = found["communication"]
     assert 0 <= communication["hidden_share"] <= 1
     assert communication["union_seconds"] > 0

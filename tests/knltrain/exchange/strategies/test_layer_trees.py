@@ -19,6 +19,7 @@ from knltrain.exchange.strategies.strategy import MasterStep, strategy_in
 from knltrain.exchange.transports.job_team import JobTeam
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.network.layer_slices import layer_sizes
+from knltrain.timeline import Timeline
 from vectorized_ops.reference.elastic import synchronous_average
 
 
@@ -104,6 +105,24 @@ def test_trees_of_other_branches_only_change_the_order_of_sums(
         np.testing.assert_allclose(first[step], expected.models[step], rtol=1e-5, atol=1e-6)
     for found, _ in others:
         assert np.array_equal(found, first)
+
+
+def test_each_layer_is_marked_when_it_is_sent_and_when_its_weights_have_come() -> None:
+    part = strategy_in(along_trees(1), JobTeam.of_one(), BY_LAYER)
+    sent, came = Timeline(64), Timeline(64)
+    part.start_from(start())
+    part.observe(sent, came)
+    for step in range(2):
+        part.step_begins(step)
+        part.gradient[:] = part.parameters - target(0)
+        part.gradient_ready(step)
+        part.settle()
+        given, arrived = sent.take(), came.take()
+        assert given.numbers.tolist() == list(range(len(PARTS)))
+        assert arrived.numbers.tolist()[-len(PARTS) :] == list(range(len(PARTS)))
+        assert (arrived.ends[-len(PARTS) :] > given.ends).all()
+    assert list(part.exchanged_parts) == list(PARTS[::-1])
+    part.close()
 
 
 def test_one_worker_alone_trains_as_well() -> None:
