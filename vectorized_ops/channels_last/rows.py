@@ -13,12 +13,10 @@ from numpy.lib.stride_tricks import as_strided
 from vectorized_ops.channels_last.team import threads_for
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import AnyArray, aligned_zeros
-from vectorized_ops.numba.emit.non_temporal import last_level_cache_bytes
+from vectorized_ops.numba.emit import non_temporal
 from vectorized_ops.numba.kernels.channels_last.rows import padded
 
 FLOAT = np.dtype(np.float32)
-
-_STREAMED_BYTES = last_level_cache_bytes() // 3
 
 
 def rows(array: AnyArray) -> tuple[int, int]:
@@ -82,7 +80,7 @@ def past_caches(size: int, out: tuple[int, int], channels: int, *read: int) -> b
 
     Not to one of the addresses `read`, whose lines are there already, nor parts of vectors.
     """
-    if 4 * size <= _STREAMED_BYTES:
+    if 4 * size <= non_temporal.STREAMED_BYTES:
         return False
     address, apart = out
     return not (address % 64 or apart % 16 or channels % 16 or address in read)

@@ -16,6 +16,7 @@ from vectorized_ops.channels_last.rows import (
 )
 from vectorized_ops.errors import OperationError
 from vectorized_ops.layout import aligned_zeros
+from vectorized_ops.numba.emit import non_temporal
 
 WIDE = np.zeros((4, 5, 6, 40), np.float32)
 
@@ -74,7 +75,7 @@ def test_values_of_other_channels_are_refused(vector: np.ndarray) -> None:
 def test_large_results_go_past_the_caches_unless_they_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tested, "_STREAMED_BYTES", 1000)
+    monkeypatch.setattr(non_temporal, "STREAMED_BYTES", 1000)
     assert past_caches(1000, (640, 32), 16, 128)
     assert not past_caches(100, (640, 32), 16, 128)
     assert not past_caches(1000, (640, 32), 16, 128, 640)

@@ -26,7 +26,7 @@ def threads_kept() -> Iterator[None]:
 def storing_past_the_caches(past: bool) -> Iterator[None]:
     """Operations store all they can past the caches, or nothing."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(non_temporal, "_STREAMED_BYTES", -1 if past else 1 << 62)
+        patch.setattr(non_temporal, "STREAMED_BYTES", -1 if past else 1 << 62)
         yield
 
 

@@ -49,7 +49,8 @@ def _text(path: Path) -> str:
     return path.read_text().strip() if path.exists() else ""
 
 
-_STREAMED_BYTES = last_level_cache_bytes() // 3
+STREAMED_BYTES = last_level_cache_bytes() // 3
+"""So many are kept in the caches; what is written of more than that goes past them."""
 
 
 def streamed(out: AnyArray, written: int, *read: AnyArray) -> bool:
@@ -57,7 +58,7 @@ def streamed(out: AnyArray, written: int, *read: AnyArray) -> bool:
 
     Not if `out` is one of the arrays `read`: its lines are in the cache by then.
     """
-    if written <= _STREAMED_BYTES:  # first, as asking arrays for their addresses takes a while
+    if written <= STREAMED_BYTES:  # first, as asking arrays for their addresses takes a while
         return False
     start = out.__array_interface__["data"][0]
     before = (array.__array_interface__["data"][0] for array in read)

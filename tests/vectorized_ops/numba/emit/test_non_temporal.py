@@ -46,7 +46,7 @@ def test_a_machine_that_does_not_tell_is_given_a_usual_size(tmp_path: Path) -> N
 def test_only_what_would_not_fit_in_the_cache_is_stored_past_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(non_temporal, "_STREAMED_BYTES", 1000)
+    monkeypatch.setattr(non_temporal, "STREAMED_BYTES", 1000)
     out = aligned_zeros((400,))
     assert streamed(out, 1001)
     assert not streamed(out, 1000)
@@ -69,4 +69,4 @@ def test_kernels_go_on_after_their_stores_are_finished() -> None:
 
 
 def test_threshold_is_a_third_of_the_cache_at_hand() -> None:
-    assert last_level_cache_bytes() // 3 == non_temporal._STREAMED_BYTES
+    assert last_level_cache_bytes() // 3 == non_temporal.STREAMED_BYTES
