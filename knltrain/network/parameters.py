@@ -20,8 +20,9 @@ from knltrain.vectors import FloatArray, aligned_zeros
 Words: TypeAlias = npt.NDArray[np.uint64]
 
 MANTISSA_BITS: Final = 24  # of a float32: 24 random bits make a uniform number without rounding
-CHUNK = 1 << 16
-"""Values that a thread makes at a time: few enough for its caches.
+CHUNK = 1 << 15
+"""Values that a thread makes at a time: few enough for its caches, and for memory that is kept by
+malloc and not mapped anew, page by page, each time.
 
 It is even, as normal values are made in pairs, so the values do not depend on it.
 """

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import mmap
 from typing import final
 
 import numpy as np
 import numpy.typing as npt
 
+from affinity import allocate
 from knltrain.clocks import Clock, ExchangeClocks
 from knltrain.exchange.rules.rule import ExchangeRule, SynchronousRule
 from knltrain.exchange.transports.team import check_start_values, check_sum_values
@@ -109,5 +109,5 @@ class Loopback(CollectiveTransport, VisitedCenter):
 def _page_aligned(size: int) -> FloatArray:
     if size == 0:
         return np.zeros(0, np.float32)
-    # An anonymous map is zero, begins at a page as a segment does, and is freed with its views.
-    return np.frombuffer(mmap.mmap(-1, size * 4), np.float32)
+    # It is zero, begins at a page as a segment does, has huge pages, and is freed with its views.
+    return np.frombuffer(allocate(size * 4).buffer, np.float32)
