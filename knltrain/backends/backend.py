@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from knltrain.clocks import Marks
 from knltrain.data.dataset import Batch
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 Ready = Callable[[int], None]
 """Called with an offset: gradient[offset:] of a step will not change any more."""
+
+
+WARM_UP_PASSES: Final = 3
+"""So many first gradients with the same vectors take longer: memory is touched, calls are noted."""
 
 
 def nobody_waits(offset: int) -> None:

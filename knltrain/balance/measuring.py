@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from knltrain.backends.backend import WARM_UP_PASSES
 from knltrain.balance.shares import Cost, cost_of
 from knltrain.data.dataset import Batch
 
@@ -30,7 +31,8 @@ def measured_cost(
     times = []
     for batch in batches:
         backend.rehearse(batch, parameters, gradient)
-        backend.loss_and_gradient(batch, parameters, gradient)
+        for _ in range(WARM_UP_PASSES):
+            backend.loss_and_gradient(batch, parameters, gradient)
         taken = []
         for _ in range(_ROUNDS):
             begun = clock()

@@ -57,15 +57,19 @@ def meanwhile(share: float) -> Overlap:
     return Overlap([Piece(0.0, share), Piece(1.0, 1.0 - share)])
 
 
-def by_layers(network: Network) -> Overlap:
-    """A layer's part is exchanged from the moment when its gradient is there."""
-    sizes = {layer.name: 0 for layer in network.layers}
-    for spec in network.parameters:
-        sizes[spec.layer] += spec.size
+def by_parts(network: Network, parts: Sequence[slice]) -> Overlap:
+    """Parts of the packed gradient, the last one first, from when the layers of each are done."""
+    first = {spec.layer: spec.offset for spec in reversed(network.parameters)}
     done, whole = float(network.flops_per_image), float(network.training_flops_per_image)
-    pieces = []
+    begins = {}
     for layer in reversed(network.layers):
         done += network.training_flops_of(layer) - network.flops_of(layer)
-        if sizes[layer.name]:
-            pieces.append(Piece(done / whole, sizes[layer.name] / sum(sizes.values())))
-    return Overlap(pieces)
+        if layer.name in first:
+            begins[first[layer.name]] = done / whole
+    sizes = [part.stop - part.start for part in parts]
+    return Overlap(
+        [
+            Piece(begins[part.start], size / sum(sizes))
+            for part, size in zip(reversed(parts), reversed(sizes), strict=True)
+        ]
+    )

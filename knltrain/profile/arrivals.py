@@ -47,8 +47,12 @@ class Arrivals:
         while self._steps:
             given, computed = self._steps[0]
             self._came = self._came[self._came > given[0]]  # what came before is older
-            if len(self._came) < self._parts:
-                return
+            following = self._steps[1][0][0] if len(self._steps) > 1 else np.inf
+            if np.count_nonzero(self._came < following) < self._parts:
+                if following == np.inf:
+                    return
+                self._steps.popleft()  # one was missed: all come before the next step
+                continue
             came, self._came = np.split(self._came, [self._parts])
             self._steps.popleft()
             before = np.append(-np.inf, came[:-1])

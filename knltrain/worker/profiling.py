@@ -264,12 +264,11 @@ class _Window:
 
     def _add_arrivals(self) -> None:
         given, came = self._issued.take(), self._beside.take()
-        if given.dropped or came.dropped:
+        gradients = self._spans["gradient"]  # none of a worker without images
+        if given.dropped or came.dropped or not gradients:
             self._arrivals.clear()
             return
-        gradients = self._spans["gradient"]  # none of a worker without images
-        computed = gradients[-1][1] if gradients else 0.0
-        self._arrivals.add(1e-9 * given.ends, computed, 1e-9 * came.ends)
+        self._arrivals.add(1e-9 * given.ends, gradients[-1][1], 1e-9 * came.ends)
         for seconds in self._arrivals.take():
             self._exchanged += seconds
             self._exchanges += 1

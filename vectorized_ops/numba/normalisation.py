@@ -36,6 +36,7 @@ class BatchNormalisation:
         self._totals = np.zeros((threads, channels, 2))
         self._pivots = np.zeros(channels, np.float32)
         self._constants = aligned_zeros((kernels.CONSTANTS, channels))
+        self._zero = self._one = self._unread = np.zeros(0, np.float32)
 
     def statistics(self, values: AnyArray, mean: AnyArray, variance: AnyArray) -> None:
         """Write mean and biased variance of each channel: one read."""
@@ -103,7 +104,10 @@ class BatchNormalisation:
 
     def product_sums(self, values: AnyArray, gradient: AnyArray, out: AnyArray) -> None:
         """Write the sums of gradient * values of each channel over the batch: two reads."""
-        zero, one = np.zeros_like(out), np.ones_like(out)
+        if not len(self._one):
+            self._zero, self._unread = np.zeros_like(out), np.zeros_like(out)
+            self._one = np.ones_like(out)
+        zero, one = self._zero, self._one
         source, above = pixels(values), pixels(gradient)
         stored = bfloat16_among(values=source[0], gradient=above[0])
         number, limits = _numbered(IDENTITY, np.nan)
@@ -111,7 +115,7 @@ class BatchNormalisation:
         kernels.gradient_sums(
             GRADIENT_SUMS.address(number, bfloat16=stored), *source, *above, self._pixels,
             self._images, self._real_images(values), self._constants, *limits, self._sums,
-            self._totals, out, zero,
+            self._totals, out, self._unread,
         )  # fmt: skip
 
     def _real_images(self, values: AnyArray) -> AnyArray:

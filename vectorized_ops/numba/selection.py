@@ -25,7 +25,7 @@ class ChannelSelection:
     def __init__(self, chosen: Sequence[int]) -> None:
         check_chosen(chosen)
         self._chosen, self._channels = list(chosen), 0
-        self._there = self._back = _runs(self._chosen)
+        self._there = self._back = self._added = _runs(self._chosen)
 
     def forward(self, values: AnyArray, out: AnyArray) -> None:
         """Write the chosen channels."""
@@ -42,7 +42,9 @@ class ChannelSelection:
             for place, channel in enumerate(self._chosen):
                 sources[channel] = place
             self._channels, self._back = out.shape[-1], _runs(sources)
-        self._deliver(gradient, out, self._back, add, mask)
+            self._added = self._back[self._back[:, 1] != _NOTHING]  # zeros change nothing
+        runs = self._added if add and mask is None else self._back
+        self._deliver(gradient, out, runs, add, mask)
 
     def _deliver(
         self,
@@ -54,8 +56,6 @@ class ChannelSelection:
     ) -> None:
         source, target = pixels(values), pixels(out)
         cut = target if mask is None else pixels(mask)
-        if add and mask is None:  # zeros change nothing
-            runs = runs[runs[:, 1] != _NOTHING]
         number, count = out.shape[0], out[0, ..., 0].size
         past = not add and streamed(target[0], out.nbytes, source[0])
         _moved(

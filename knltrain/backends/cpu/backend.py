@@ -106,7 +106,12 @@ class CpuBackend(Backend):
             for vector in (parameters, gradient):
                 self._views.of(vector)
         else:
-            self._operations.prepare(step)
+
+            def work() -> None:
+                step()
+                self._passes.load()
+
+            self._operations.prepare(work)
             self._passes.forget()
             self._rehearsed = len(batch.labels)
 

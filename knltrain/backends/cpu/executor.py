@@ -25,7 +25,7 @@ BEFORE, LOAD, LOSS, SUM, READY = -1, 0, 1, 2, 3
 forward stages and the parts of the backward ones.
 """
 
-MOST_KNOWN: Final = 32
+MOST_KNOWN: Final = 8
 """So many pairs of vectors and numbers of images are remembered."""
 
 NO_STAGE: Final = ("load", "loss", "sum", "ready")
@@ -44,7 +44,7 @@ class Parts(Protocol):
     """Parts of a pass in order, numbered from 0."""
 
     @abstractmethod
-    def run(self, first: int, last: int, known: Run, /) -> None:
+    def run(self, first: int, last: int, given: Run, /) -> None:
         """Run those from number `first` to before `last`."""
 
 
@@ -55,10 +55,10 @@ class _InTurn:
     def __init__(self, parts: Sequence[Callable[[Run], None]], _repeats: Sequence[bool]) -> None:
         self._parts = parts
 
-    def run(self, first: int, last: int, known: Run, /) -> None:
+    def run(self, first: int, last: int, given: Run, /) -> None:
         """Run those from number `first` to before `last`."""
         for part in self._parts[first:last]:
-            part(known)
+            part(given)
 
 
 class _Known(NamedTuple):
@@ -161,8 +161,13 @@ class Passes:
         return stages[found].name if found < len(stages) else None
 
     def forget(self) -> None:
-        """Let the next pass count as the first: those before have called nothing."""
+        """Let the next pass count as the first, and go of the vectors of those before."""
         self._known.clear()
+
+    def load(self) -> None:
+        """Load what passes are repeated with."""
+        if self._operations.repetition is not None:
+            self._operations.repetition([], []).run(0, 0, None)
 
     def release(self) -> None:
         """Release the plan's memory."""
@@ -235,14 +240,14 @@ class Passes:
         What the implementation repeats passes with is not loaded for a single one.
         """
         place = id(run.parameters), id(run.gradients) * run.training, run.images, run.training
-        if (known := self._known.get(place)) is None:
+        if (known := self._known.pop(place, None)) is None:
+            known = _Known((run.parameters, run.gradients), _InTurn(*self._calls(run.training)))
             if len(self._known) == MOST_KNOWN:
                 del self._known[next(iter(self._known))]
-            known = _Known((run.parameters, run.gradients), _InTurn(*self._calls(run.training)))
-            self._known[place] = known
         elif isinstance(known.parts, _InTurn) and self._operations.repetition is not None:
             repetition: Parts = self._operations.repetition(*self._calls(run.training))
-            known = self._known[place] = known._replace(parts=repetition)
+            known = known._replace(parts=repetition)
+        self._known[place] = known  # as the latest
         return known.parts
 
     def _calls(self, training: bool) -> tuple[list[Callable[[Run], None]], list[bool]]:

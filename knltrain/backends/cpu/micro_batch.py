@@ -75,7 +75,9 @@ def make_passes(
         measured = choice.name == str(half)
         candidates.drop(images if measured else half)
         images = half if measured else images
-    return candidates.of(images), compared
+    chosen = candidates.of(images)
+    chosen.forget()  # the vectors that were measured with
+    return chosen, compared
 
 
 @final

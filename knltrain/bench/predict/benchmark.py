@@ -35,11 +35,12 @@ from knltrain.bench.step.bounds import bounds_of
 from knltrain.bench.step.peer_process import PeerError
 from knltrain.config import RunConfig
 from knltrain.cost_model.method_step import MeasuredExchange
-from knltrain.cost_model.overlap import Overlap, by_layers, meanwhile
+from knltrain.cost_model.overlap import Overlap, by_parts, meanwhile
 from knltrain.errors import ConfigError
 from knltrain.exchange.strategies.method import Method
 from knltrain.launch.signals import signals_raise
 from knltrain.launch.temporary_folder import temporary_folder
+from knltrain.network.layer_slices import layer_parts
 
 WITHIN = 0.1
 """The error that counts as met, where the rounds of a training differ by less."""
@@ -244,10 +245,11 @@ def _fitted(
 
 def _overlap(config: RunConfig) -> Overlap:
     """How the exchange of a run overlaps with its computing."""
-    method = method_of(config)
-    if method.strategy.hears_of_parts:
-        return by_layers(build_network(config))
-    return meanwhile(method.strategy.overlapped_share(method))
+    method, network = method_of(config), build_network(config)
+    if not method.strategy.hears_of_parts:
+        return meanwhile(method.strategy.overlapped_share(method))
+    own = method.strategy.own_settings(config.exchange, network)
+    return by_parts(network, own.get("parts") or layer_parts(network))
 
 
 def _row(

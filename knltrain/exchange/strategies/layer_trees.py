@@ -77,6 +77,7 @@ class LayerTreeStrategy(OneJobStrategy):
 
     def observe(self, marks: Marks, beside: Marks) -> None:
         """Mark when a layer's gradient is handed to the thread, and when its weights have come."""
+        beside.mark(-1)  # here, and from now on in the exchange's thread
         self._marks, self._exchange.marks = marks, beside
 
     def start_from(self, values: FloatArray) -> None:

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from knltrain.cost_model.overlap import AFTERWARDS, Overlap, Piece, by_layers, meanwhile
+from knltrain.cost_model.overlap import AFTERWARDS, Overlap, Piece, by_parts, meanwhile
+from knltrain.network.layer_slices import layer_parts
 from knltrain.network.layers import Convolution, Dense, Flatten, ReLU
 from knltrain.network.network import Network
 
@@ -62,12 +63,14 @@ def test_layers_are_exchanged_from_the_last_one_on_when_their_gradients_are_ther
     )
     forward, last, first = 2592 + 1440, 2 * 1440, 2592  # the images need no gradient
     whole = forward + last + first
-    weights = 4 * 2 * 9 + 4, 144 * 10 + 10
+    parts = layer_parts(network)
+    weights = [part.stop - part.start for part in parts]
     pieces = [
         Piece((forward + last) / whole, weights[1] / sum(weights)),
         Piece(1.0, weights[0] / sum(weights)),
     ]
-    found = by_layers(network)
     for on_link in (0.01, 0.5, 3.0):
         expected = ended(pieces, on_link, 2.0) - 2.0
-        assert found.exposed(on_link, 2.0) == pytest.approx(expected)
+        assert by_parts(network, parts).exposed(on_link, 2.0) == pytest.approx(expected)
+        whole = [slice(0, network.packed_size)]  # which is not done before the first layer is
+        assert by_parts(network, whole).exposed(on_link, 2.0) == pytest.approx(on_link)

@@ -36,6 +36,16 @@ def test_what_came_of_steps_before_the_first_one_counts_for_nothing() -> None:
     assert_allclose(seconds[1], [0.5, 0.75])
 
 
+def test_a_step_of_which_a_part_was_missed_counts_for_nothing_and_later_ones_do() -> None:
+    found = Arrivals(2)
+    found.add(np.array([1.0, 2.0]), 2.5, np.array([2.75]))
+    found.add(np.array([11.0, 12.0]), 12.5, np.array([11.5]))
+    assert not list(found.take())
+    found.add(np.array([21.0, 22.0]), 22.5, np.array([13.0, 21.25]))
+    (seconds,) = found.take()
+    assert_allclose(seconds[1], [0.5, 1.0])
+
+
 def test_a_step_without_its_parts_and_what_was_before_a_loss_count_for_nothing() -> None:
     found = Arrivals(2)
     found.add(NOTHING, 0.0, np.array([0.5]))

@@ -42,6 +42,7 @@ SIZES: Final = (48, 128, 320)
 FLOATS: Final = 8
 """So many floating point numbers are passed: those in registers."""
 
+_PLAIN: Final = types.Number, types.Boolean
 _RESULT_BYTES: Final = 64
 _INTEGER, _DOUBLE, _STATUS = ir.IntType(64), ir.DoubleType(), ir.IntType(32)
 _BYTES: Final = ir.IntType(8).as_pointer()
@@ -52,7 +53,8 @@ class KernelCall(NamedTuple):
 
     address: int
     integers: tuple[int, ...]
-    floats: tuple[float, ...]
+    floats: tuple[int, ...]
+    """The bits of registers: of a double, or of a float32 and zeros."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,8 @@ def captured(work: Callable[[], object]) -> Captured | None:
     """Do some work, and return the calls of kernels that it makes in this thread.
 
     None if one of them cannot be repeated: it is given something else than numbers, arrays and
-    tuples of them, or by name, or it is given arrays and returns a number. What kernels return for
-    numbers alone changes nothing, and is left out.
+    tuples of them, or by name, or it returns a number. Where all that it is given are numbers, that
+    changes nothing, and the call is left out.
     """
     capture = _Capture()
     dispatcher: Any = KernelDispatcher
@@ -112,7 +114,7 @@ class _Capture:
     def note(self, dispatcher: Any, arguments: tuple[Any, ...], result: object) -> None:
         """Add a call that has just been made."""
         kinds = tuple(map(dispatcher.typeof_pyval, arguments))
-        if result is not None and not any(isinstance(kind, types.Array) for kind in kinds):
+        if result is not None and all(isinstance(kind, _PLAIN) for kind in kinds):
             return
         try:
             self._add(dispatcher.overloads.get(kinds), kinds, arguments, result)
@@ -144,7 +146,7 @@ class _Passed:
 
     def __init__(self) -> None:
         self.integers: list[int] = []
-        self.floats: list[float] = []
+        self.floats: list[int] = []
         self.arrays: list[AnyArray] = []
 
     def add(self, kind: Any, value: Any) -> None:
@@ -160,9 +162,9 @@ class _Passed:
             number = int(value)
             self.integers.append(number - 2**64 if number >= 2**63 else number)
         elif kind == types.float64:
-            self.floats.append(float(value))
+            self.floats += struct.unpack("q", struct.pack("d", value))
         elif kind == types.float32:  # the lower half of a register
-            self.floats += struct.unpack("d", struct.pack("fI", value, 0))
+            self.floats += struct.unpack("q", struct.pack("fI", value, 0))
         else:
             raise _UncapturableError
 
@@ -177,7 +179,7 @@ class Program:
         starts = [0, *accumulate(len(call.integers) for call in calls)]
         self._calls = np.zeros((len(calls), 3), np.int64)
         self._integers = np.zeros(starts[-1] + SIZES[-1], np.int64)
-        self._floats = np.zeros((len(calls), FLOATS))
+        self._floats = np.zeros((len(calls), FLOATS), np.int64)
         for number, (call, start) in enumerate(zip(calls, starts, strict=False)):
             size = next(i for i, size in enumerate(SIZES) if len(call.integers) <= size)
             self._calls[number] = call.address, start, size
@@ -198,8 +200,8 @@ class Repetition:
     call of a program. Nothing is captured on processors other than x86-64, nor while kernels are
     recorded.
 
-    Each part is given what is `known` of a pass. One that `repeats` does nothing but call kernels;
-    that its calls are the same is checked, but not that it does nothing else.
+    Each part is given what a pass is `given`. One that `repeats` does nothing but call kernels.
+    That its calls are the same is checked; whatever else it does is lost from the third pass on.
     """
 
     def __init__(self, parts: Sequence[Callable[[Any], object]], repeats: Sequence[bool]) -> None:
@@ -210,23 +212,23 @@ class Repetition:
         self._ends: list[int] = []
         self._spans: dict[tuple[int, int], list[Callable[[Any], object]]] = {}
 
-    def run(self, first: int, last: int, known: object) -> None:
+    def run(self, first: int, last: int, given: object) -> None:
         """Run the parts from number `first` to before `last`."""
         if self._program is None:
-            self._watch(first, last, known)
+            self._watch(first, last, given)
             return
         if (first, last) not in self._spans:
             self._spans[first, last] = list(self._spans_of(self._program, first, last))
         for span in self._spans[first, last]:
-            span(known)
+            span(given)
 
-    def _watch(self, first: int, last: int, known: object) -> None:
+    def _watch(self, first: int, last: int, given: object) -> None:
         captures = platform.machine() == "x86_64" and active_recorder() is None
         if first == 0:
             self._before, self._now = self._now, []
             Program([]).between(0, 0)(None)  # loads the function, or has it recorded
         for number in range(first, last):
-            work = partial(self._parts[number], known)
+            work = partial(self._parts[number], given)
             if captures and self._repeats[number]:
                 self._now.append(captured(work))
             else:
@@ -261,7 +263,10 @@ class Repetition:
 
 @tile
 def _call(_typing: Any, address: Any, integers: Any, floats: Any, size: Any) -> Emitter:
-    """Call the function at an address with what is at two others, as many integers as SIZES has."""
+    """Call the function at an address with what is at two others, as many integers as SIZES has.
+
+    Kernels raise nothing, so what it says of that is not read.
+    """
 
     def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         target, passed, numbers, which = values

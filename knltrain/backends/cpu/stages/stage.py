@@ -62,9 +62,10 @@ class Stage(ABC):
 
     @property
     def repeats(self) -> bool:
-        """Whether a pass does nothing but call kernels, once it is known the same in every pass.
+        """Whether passes with the same arrays do nothing but call kernels, each time alike.
 
-        So it is with operations that compute by kernels alone.
+        Where operations compute by kernels alone, what else a stage that says so does is lost in
+        later passes: see `vectorized_ops.numba.compiling.replay`.
         """
         return True
 

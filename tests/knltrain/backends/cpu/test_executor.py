@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +15,8 @@ from seam.graphs import GRAPHS, LENET
 from seam.material import batch_of, direct, parameters_of
 
 from knltrain.backends.cpu import CpuBackend
-from knltrain.backends.cpu.executor import Passes
+from knltrain.backends.cpu.executor import MOST_KNOWN, Passes
+from knltrain.backends.cpu.stages import Run
 from knltrain.network.layer_slices import layer_parts
 from knltrain.network.layers import (
     BatchNormalisation,
@@ -25,7 +29,7 @@ from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.lenet import lenet
 from vectorized_ops.implementations import Operations
-from vectorized_ops.numba.compiling.replay import Repetition
+from vectorized_ops.numba.compiling.replay import Repetition, captured
 
 CUTTABLE = [
     network
@@ -160,6 +164,41 @@ def test_passes_that_are_repeated_by_a_program_are_those_of_python_to_the_same_b
     assert any(isinstance(parts, Repetition) and parts._program for parts in programs)
     for backend in (repeated, plain):
         backend.close()
+
+
+@pytest.mark.parametrize("network", GRAPHS, ids=lambda network: network.name)
+def test_all_that_can_be_repeated_is(network: Network) -> None:
+    """What a stage that repeats calls is part of the program, but for what its gradient lacks."""
+    backend = CpuBackend(network, 20, 2, "numba", False)
+    batch, parameters = batch_of(network, 20), parameters_of(network)
+    gradient = ParameterVector(network)
+    for _ in range(4):
+        backend.loss_and_gradient(batch, parameters.packed, gradient.packed)
+    ((_, parts),) = backend._passes._known.values()
+    assert isinstance(parts, Repetition)
+    run = Run(parameters.views, gradient.views, 20, True)
+    for number, (part, repeats) in enumerate(zip(parts._parts, parts._repeats, strict=True)):
+        calls = captured(partial(part, run))
+        assert calls is not None or not repeats
+        count = parts._ends[number + 1] - parts._ends[number]
+        assert count == (len(calls.calls) if repeats and calls is not None else 0)
+    backend.close()
+
+
+def test_vectors_of_passes_are_let_go_of() -> None:
+    """Few pairs are remembered, the latest ones, and none of a backend that is closed."""
+    backend = direct(CHAIN, 20, "numba")
+    batch, alive = batch_of(CHAIN, 20), []
+    for seed in range(20):
+        vectors = parameters_of(CHAIN, seed), ParameterVector(CHAIN)
+        alive += [weakref.ref(each.packed) for each in vectors]
+        backend.loss_and_gradient(batch, *(each.packed for each in vectors))
+        del vectors
+    gc.collect()
+    assert sum(each() is not None for each in alive) <= 2 * MOST_KNOWN
+    backend.close()
+    gc.collect()
+    assert not any(each() is not None for each in alive)
 
 
 def test_most_of_a_step_of_lenet_is_two_calls_of_a_program() -> None:

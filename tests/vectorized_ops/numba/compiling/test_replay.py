@@ -133,6 +133,19 @@ def test_what_returns_a_number_is_captured_only_if_it_leaves_nothing_behind() ->
     assert_array_equal(out, 4 * values)
 
 
+@kernel
+def doubled(arrays: Any, factor: float) -> float:
+    for i in range(len(arrays[0])):
+        arrays[0][i] *= factor
+    return factor
+
+
+def test_what_changes_arrays_of_a_tuple_and_returns_a_number_is_not_captured() -> None:
+    values = np.ones(3)
+    assert captured(lambda: doubled((values, values), 2.0)) is None
+    assert_array_equal(values, 2)
+
+
 def test_an_argument_by_name_is_passed_on_and_not_captured() -> None:
     values, out = np.ones(3), np.zeros(3)
     assert captured(lambda: add_scaled(values, out=out, factor=2.0)) is None
