@@ -69,6 +69,7 @@ def living(monkeypatch: pytest.MonkeyPatch) -> list[int]:
                 images,
             )
             self.loss_and_gradient = self._passes.loss_and_gradient
+            self.forget = self._passes.forget
             alive.append(images)
 
         def release(self) -> None:

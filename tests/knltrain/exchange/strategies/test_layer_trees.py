@@ -117,14 +117,12 @@ def test_each_layer_is_marked_when_it_is_sent_and_when_its_weights_have_come() -
         part.gradient[:] = part.parameters - target(0)
         part.gradient_ready(step)
         part.settle()
-        given, ends, numbers = sent.take(), np.zeros(0), list[int]()
-        while len(numbers) < len(PARTS):  # the last mark comes right behind what is waited for
+        given, ends, numbers = sent.take(), np.zeros(len(PARTS)), list[int]()
+        while not (ends[-len(PARTS) :] > given.ends).all():  # the last comes right behind the wait
             arrived = came.take()
-            later = arrived.ends > given.ends[0]  # than the weights that training starts from
-            numbers += arrived.numbers[later].tolist()
-            ends = np.append(ends, arrived.ends[later])
-        assert given.numbers.tolist() == numbers == list(range(len(PARTS)))
-        assert (ends > given.ends).all()
+            numbers += arrived.numbers.tolist()
+            ends = np.append(ends, arrived.ends)
+        assert given.numbers.tolist() == numbers[-len(PARTS) :] == list(range(len(PARTS)))
     assert list(part.exchanged_parts) == list(PARTS[::-1])
     part.close()
 
