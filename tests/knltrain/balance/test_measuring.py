@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from knltrain.backends.backend import Backend, Ready, nobody_waits
+from knltrain.backends.backend import WARM_UP_PASSES, Backend, Ready, nobody_waits
 from knltrain.balance.measuring import measured_cost, random_batch
 from knltrain.balance.shares import Cost
 from knltrain.data.dataset import Batch
@@ -12,7 +12,7 @@ from knltrain.vectors import FloatArray
 
 
 class Modelled(Backend):
-    """Takes 2 s and 0.5 s for each image by a clock of its own; the first time of a size, 100 s."""
+    """Takes 2 s and 0.5 s for each image by a clock of its own; the first times of a size, 100 s."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -27,7 +27,7 @@ class Modelled(Backend):
         ready: Ready = nobody_waits,
     ) -> float:
         images = len(batch.labels)
-        is_first = self.seen.count(images) < 2
+        is_first = self.seen.count(images) < 1 + WARM_UP_PASSES  # the rehearsal's, too
         self.seen.append(images)
         self.now += 100 if is_first else 2 + 0.5 * images + next(self.delays)
         return 0.0
