@@ -12,7 +12,7 @@ from knltrain.vectors import FloatArray
 
 
 class Modelled(Backend):
-    """Takes 2 s and 0.5 s for each image by a clock of its own; the first times of a size, 100 s."""
+    """Takes 2 s and 0.5 s for each image by a clock of its own; at first 100 s for each size."""
 
     def __init__(self) -> None:
         self.now = 0.0
