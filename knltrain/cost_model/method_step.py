@@ -52,4 +52,4 @@ class MeasuredExchange:
         """
         on_link = 0.0 if link is None else self.on_link(link)
         overlap = self._overlap if hides else AFTERWARDS
-        return self.least_seconds + max(0.0, overlap.exposed(on_link, computing))
+        return self.least_seconds + overlap.exposed(on_link, computing)

@@ -35,17 +35,13 @@ class Overlap:
 
     def exposed(self, on_link: float, computing: float) -> float:
         """Return the seconds that an exchange goes on when computing is over."""
-        return max(
-            (left * on_link - before * computing for before, left in self._behind), default=0.0
-        )
+        return max(0.0, *(left * on_link - before * computing for before, left in self._behind))
 
     def on_link(self, exposed: float, computing: float) -> float:
         """Return the seconds on the link of which so many are exposed; none of what is hidden."""
         if exposed <= 0:
             return 0.0
-        return min(
-            ((exposed + before * computing) / left for before, left in self._behind), default=0.0
-        )
+        return min((exposed + before * computing) / left for before, left in self._behind)
 
 
 AFTERWARDS: Final = Overlap([Piece(1.0, 1.0)])

@@ -52,7 +52,7 @@ class Parts(Protocol):
 class _InTurn:
     """Parts that are called one by one."""
 
-    def __init__(self, parts: Sequence[Callable[[Run], None]], _repeats: Sequence[bool]) -> None:
+    def __init__(self, parts: Sequence[Callable[[Run], None]]) -> None:
         self._parts = parts
 
     def run(self, first: int, last: int, given: Run, /) -> None:
@@ -167,7 +167,7 @@ class Passes:
     def load(self) -> None:
         """Load what passes are repeated with."""
         if self._operations.repetition is not None:
-            self._operations.repetition([], []).run(0, 0, None)
+            self._operations.repetition([], [])
 
     def release(self) -> None:
         """Release the plan's memory."""
@@ -241,7 +241,8 @@ class Passes:
         """
         place = id(run.parameters), id(run.gradients) * run.training, run.images, run.training
         if (known := self._known.pop(place, None)) is None:
-            known = _Known((run.parameters, run.gradients), _InTurn(*self._calls(run.training)))
+            calls, _ = self._calls(run.training)
+            known = _Known((run.parameters, run.gradients), _InTurn(calls))
             if len(self._known) == MOST_KNOWN:
                 del self._known[next(iter(self._known))]
         elif isinstance(known.parts, _InTurn) and self._operations.repetition is not None:

@@ -245,9 +245,10 @@ def _fitted(
 
 def _overlap(config: RunConfig) -> Overlap:
     """How the exchange of a run overlaps with its computing."""
-    method, network = method_of(config), build_network(config)
+    method = method_of(config)
     if not method.strategy.hears_of_parts:
         return meanwhile(method.strategy.overlapped_share(method))
+    network = build_network(config)
     own = method.strategy.own_settings(config.exchange, network)
     return by_parts(network, own.get("parts") or layer_parts(network))
 

@@ -161,13 +161,8 @@ class OverlappedPushStrategy(CenterStrategy):
             )
 
     @classmethod
-    def overlaps(cls, method: Method) -> bool:  # noqa: ARG003
-        """Return True: the update thread's pushes overlap."""
-        return True
-
-    @classmethod
     def overlapped_share(cls, method: Method) -> float:  # noqa: ARG003
-        """Return that of the push; the center is as large, and read before it."""
+        """Return that of the update thread's push; the center is as large, and read before it."""
         return 0.5
 
     def touched(self, moment: Moment, step: int) -> Touched:

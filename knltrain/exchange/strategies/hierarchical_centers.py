@@ -27,11 +27,6 @@ class CenterHierarchyStrategy(TwoLevelStrategy):
     """
 
     @classmethod
-    def overlaps(cls, method: Method) -> bool:  # noqa: ARG003
-        """Return True: the whole upper exchange overlaps."""
-        return True
-
-    @classmethod
     def overlapped_share(cls, method: Method) -> float:  # noqa: ARG003
         """Return 1: the whole upper exchange overlaps."""
         return 1.0

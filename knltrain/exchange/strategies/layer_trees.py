@@ -66,9 +66,9 @@ class LayerTreeStrategy(OneJobStrategy):
         return {"layers": layer_sizes(network), "branches": branches}
 
     @classmethod
-    def overlaps(cls, method: Method) -> bool:  # noqa: ARG003
-        """Return True: the whole exchange overlaps."""
-        return True
+    def overlapped_share(cls, method: Method) -> float:  # noqa: ARG003
+        """Return 1: the whole exchange overlaps."""
+        return 1.0
 
     @property
     def exchanged_parts(self) -> Sequence[slice]:

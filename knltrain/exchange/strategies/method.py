@@ -99,14 +99,14 @@ class StrategyTraits:
         """Raise ConfigError if it does not support an option of a run."""
 
     @classmethod
-    def overlaps(cls, method: Method) -> bool:  # noqa: ARG003
+    def overlaps(cls, method: Method) -> bool:
         """Tell whether a part of an exchange overlaps with computing."""
-        return False
+        return cls.overlapped_share(method) > 0
 
     @classmethod
-    def overlapped_share(cls, method: Method) -> float:
+    def overlapped_share(cls, method: Method) -> float:  # noqa: ARG003
         """Return the share of an exchange's time on a link that may overlap with computing."""
-        return float(cls.overlaps(method))
+        return 0.0
 
     @classmethod
     def vectors(cls, method: Method) -> int:

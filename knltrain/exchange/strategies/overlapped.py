@@ -43,9 +43,9 @@ class BackgroundStrategy(CollectiveStrategy):
         self._background = Background("knltrain-exchange", transport.clocks.beside)
 
     @classmethod
-    def overlaps(cls, method: Method) -> bool:  # noqa: ARG003
-        """Return True: the whole exchange overlaps."""
-        return True
+    def overlapped_share(cls, method: Method) -> float:  # noqa: ARG003
+        """Return 1: the whole exchange overlaps."""
+        return 1.0
 
     def close(self) -> None:
         """End the thread, and release all vectors."""

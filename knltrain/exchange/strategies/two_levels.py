@@ -82,12 +82,6 @@ class TwoLevelStrategy(Strategy):
         outside.strategy.check_run(outside, config)
 
     @classmethod
-    def overlaps(cls, method: Method) -> bool:
-        """Tell whether exchanges between groups overlap."""
-        outside = _levels(method).outside
-        return outside.strategy.overlaps(outside)
-
-    @classmethod
     def overlapped_share(cls, method: Method) -> float:
         """Return that of exchanges between groups."""
         outside = _levels(method).outside

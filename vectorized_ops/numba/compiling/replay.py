@@ -211,6 +211,7 @@ class Repetition:
         self._program: Program | None = None
         self._ends: list[int] = []
         self._spans: dict[tuple[int, int], list[Callable[[Any], object]]] = {}
+        Program([]).between(0, 0)(None)  # loads the function, or has it recorded
 
     def run(self, first: int, last: int, given: object) -> None:
         """Run the parts from number `first` to before `last`."""
@@ -226,7 +227,6 @@ class Repetition:
         captures = platform.machine() == "x86_64" and active_recorder() is None
         if first == 0:
             self._before, self._now = self._now, []
-            Program([]).between(0, 0)(None)  # loads the function, or has it recorded
         for number in range(first, last):
             work = partial(self._parts[number], given)
             if captures and self._repeats[number]:

@@ -260,16 +260,18 @@ def test_without_a_way_to_repeat_calls_every_pass_runs_part_by_part(
     reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, told = np.zeros(2), list[str]()
-    passes = Repetition([counted(told, "part", partial(add_scaled, np.ones(2), 1.0, out))], [True])
+    part = counted(told, "part", partial(add_scaled, np.ones(2), 1.0, out))
     add_scaled(np.ones(2), 0.0, out)  # what is loaded is called while others are recorded
     if reason == "recorded":
         monkeypatch.setattr(replay, "make_calls", kernel(replay.make_calls.py_func))
         with recording() as recorder:
+            passes = Repetition([part], [True])
             for _ in range(4):
                 passes.run(0, 1, None)
         assert [wanted.told[0] for wanted in recorder.wanted] == ["make_calls"]
     else:
         monkeypatch.setattr("platform.machine", lambda: "aarch64")
+        passes = Repetition([part], [True])
         for _ in range(4):
             passes.run(0, 1, None)
     assert len(told) == 4
