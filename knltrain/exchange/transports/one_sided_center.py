@@ -302,9 +302,13 @@ def _box(
     timeout_seconds: float,
     check: Callable[[], None],
 ) -> RemoteBox:
-    """Make the box; SegmentError with advice if a node has no room for its share."""
+    """Make the box; SegmentError with advice if a node has no room for its share.
+
+    Its progress thread runs on the cores for communication, or on all of the worker's.
+    """
+    make = partial(RemoteBox.create, world, bytes_per_server, servers, timeout_seconds, check)
     try:
-        return RemoteBox.create(world, bytes_per_server, servers, timeout_seconds, check)
+        return made_there(make)
     except SegmentError as error:
         raise SegmentError(
             f"no room for the center; the first worker of each computer keeps a share of it in "

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from affinity import own_placement
 from knltrain.communication.internode.wire.traffic import visit_bytes
 from knltrain.communication.internode.wire.wire_format import CenterFormats, WireFormat
 from knltrain.communication.mpi.runtime import load_mpi
@@ -400,14 +401,29 @@ def team(transport: OneSidedCenter) -> None:
     tell(transport, [transport.rank, transport.workers, transport.keeps_center])
 
 
+def progress(transport: OneSidedCenter) -> None:
+    """Where the thread runs that serves MPI while this worker computes."""
+    (thread,) = (each for each in threading.enumerate() if each.name == "MPI progress")
+    assert thread.native_id is not None
+    tell(transport, sorted(os.sched_getaffinity(thread.native_id)))
+    transport.start_from(np.zeros(SIZE, np.float32) if transport.rank == 0 else None)
+
+
+def pin_computing_threads() -> None:
+    """Pin this thread to the first CPU of its place, as workers that compute do."""
+    if (place := own_placement()) is not None:
+        os.sched_setaffinity(0, place.cpus[:1])
+
+
 def main() -> None:
+    pin_computing_threads()
     mpi = load_mpi()
     segment = Segment.create(SIZE, 1)
     scenes = (
         *(elastic_averages, pushes, team, starts_late, updates, refusals),
         *(velocities, turns, averages, late_turn, one_server),
         *(written, written_values, written_state, written_bytes),
-        *(written_beside, server_fails),
+        *(written_beside, server_fails, progress),
     )
     scene = {each.__name__: each for each in scenes}[sys.argv[1]]
     vectors = {velocities: 2, averages: 3, one_server: 2}.get(scene, 1)

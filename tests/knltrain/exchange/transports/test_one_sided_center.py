@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from affinity import Placement, allowed_cpus
+from affinity.process.own import PLACEMENT_VARIABLE, encode_placement
+
 from ...communication.internode.wire.formats import FORMATS
 from ...mpi_ranks import OVER_TCP, expect_success, needs_mpi, run_ranks
 
@@ -48,6 +51,17 @@ def test_workers_are_a_team() -> None:
     found = told_by("team")
     for rank in range(RANKS):
         assert found[rank] == [[3.0, 3.0], [10, 11, 12], [rank, RANKS, rank == 0]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reserves", [True, False])
+def test_mpi_progresses_on_the_cores_for_communication(reserves: bool, two_cores: None) -> None:
+    """Or on all cores of the worker, whose computing threads are pinned to one each."""
+    cpus = tuple(sorted(allowed_cpus()))
+    expected = cpus[-1:] if reserves else cpus
+    place = Placement(0, cpus, 1, (), communication_cpus=expected if reserves else ())
+    found = told_by("progress", {PLACEMENT_VARIABLE: encode_placement(place)})
+    assert found == {rank: [list(expected)] for rank in range(RANKS)}
 
 
 @pytest.mark.slow
