@@ -9,7 +9,7 @@ import pytest
 
 from .mpi_ranks import needs_mpi
 
-OF_ONE_MPI_JOB = ("caffegpi",)
+OF_ONE_MPI_JOB = ("caffegpi", "caffe_mpi")
 """Methods that cannot run without MPI."""
 
 

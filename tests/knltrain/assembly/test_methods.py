@@ -45,6 +45,13 @@ def test_momentum_at_the_center_is_the_configured_one(config):
     assert (rule.momentum, rule.nesterov, rule.center_vectors) == (0.5, False, 2)
 
 
+def test_trees_of_layers_have_the_configured_branches(config):
+    chosen = {"exchange__reduction_branches": 3, "exchange__broadcast_branches": 2}
+    configuration = config(exchange__method="caffegpi", **chosen)
+    method = build_method(configuration, 4, packed=build_network(configuration))
+    assert method.branches == (3, 2)
+
+
 def test_seasgd_pulls_after_the_step_and_writes_behind(config):
     method = build_method(config(exchange__method="seasgd"), 4)
     assert (method.after, method.rule.moving_rate) == ("step", 0.2)

@@ -9,8 +9,10 @@ import pytest
 
 from knltrain.assembly import build_optimizer
 from knltrain.config.optimizer_tables import OPTIMIZER_DEFAULTS
+from knltrain.network.layer_slices import layer_parts
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
+from knltrain.optimizers.optimizer import LayerwiseOptimizer
 
 
 @pytest.fixture
@@ -129,3 +131,40 @@ def test_gradient_of_several_batches_is_clipped_as_their_sum(config):
     mean[:2] = 3, 4
     build_optimizer(chosen, network).step(parameters, mean, 1.0)
     np.testing.assert_allclose(parameters[:3], [-1.5, -2, 0])
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        (name, more)
+        for name, keys in OPTIMIZER_DEFAULTS.items()
+        for more in ({}, {"clip_value": 0.5}, {"regularisation": "l1"})
+        if "regularisation" in keys or "regularisation" not in more
+    ],
+)
+def test_layers_that_step_by_themselves_come_to_the_same_bits(config, name, more):
+    """As `caffegpi` has them step: each by one thread, when its gradient is there."""
+    network = Network("two", (2, 3, 3), (Dense("hidden", 5), Dense("out", 3)))
+    settings = {"name": name, "weight_decay": 0.25, **more}
+    chosen = {f"optimizer__{key}": value for key, value in settings.items()}
+    whole = build_optimizer(config(**chosen), network)
+    by_layer = build_optimizer(config(exchange__method="caffegpi", **chosen), network)
+    assert isinstance(by_layer, LayerwiseOptimizer)
+    parts, rng = layer_parts(network), np.random.default_rng(1)
+    expected = rng.standard_normal(network.packed_size, np.float32)
+    found = expected.copy()
+    for _ in range(3):
+        gradient = rng.standard_normal(network.packed_size, np.float32)
+        for number, part in enumerate(parts):
+            by_layer.step_part(number, found[part], gradient[part].copy(), 0.1)
+        whole.step(expected, gradient, 0.1)
+    assert len(parts) == 2
+    assert np.array_equal(found, expected)
+
+
+def test_layers_step_at_once_where_the_norm_of_all_is_clipped(config):
+    network = Network("two", (2, 3, 3), (Dense("hidden", 5), Dense("out", 3)))
+    chosen = config(exchange__method="caffegpi", optimizer__clip_norm=1.0)
+    optimizer = build_optimizer(chosen, network)
+    assert isinstance(optimizer, LayerwiseOptimizer)
+    assert optimizer.is_whole

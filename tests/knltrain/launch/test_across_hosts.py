@@ -211,7 +211,7 @@ def test_each_host_hears_of_the_losses_of_the_other(made: Hosts, folder: Path, m
         assert any(abs(each["run_loss"] - each["loss"]) > 1e-9 for each in records), records
 
 
-OF_ONE_WORKER = ("asgd", "mvasgd", "none")
+OF_ONE_WORKER = ("asgd", "mvasgd")
 
 
 @pytest.mark.parametrize(

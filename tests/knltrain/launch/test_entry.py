@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from affinity import MemoryPlan, Placement, allowed_cpus
@@ -18,6 +19,7 @@ from affinity.process.own import encode_placement
 from knltrain.cluster.worker import WorkerIdentity
 from knltrain.data.source import SKIPPED
 from knltrain.errors import DataError
+from knltrain.exchange.transports.board import LINE_WORDS, LossBoard, RunLoss
 from knltrain.launch import entry, events
 from knltrain.launch.events import EventReader, EventWriter
 from knltrain.worker.loop import Worker
@@ -121,6 +123,31 @@ def test_a_worker_names_the_broken_pictures_that_it_skipped(
 
 def _at(step: int) -> Worker:
     return cast(Worker, SimpleNamespace(progress=SimpleNamespace(step=step)))
+
+
+def test_the_loss_that_is_told_is_that_of_all_workers() -> None:
+    board = LossBoard(np.zeros((3, LINE_WORDS), np.int64))
+    own, other = RunLoss(board, 0), RunLoss(board, 1)
+    told: list[float] = []
+
+    class Events:
+        def send(self, kind: str, **facts: Any) -> None:
+            told.append(facts["loss"])
+
+        def progress_is_due(self, *, last: bool) -> bool:
+            return not last
+
+    observer = entry.ParentObserver(cast(EventWriter, Events()), 0)
+    progress = SimpleNamespace(step=1, total_steps=2, ended=False)
+    clocks = SimpleNamespace(train_seconds=0.0, batch=SimpleNamespace(seconds=0.0))
+    worker = SimpleNamespace(run_loss=own, step=0, images_done=0, clocks=clocks, progress=progress)
+    observer._placement_told = True
+    observer.started(cast(Worker, worker))
+    own.computed(0, 1.0, 30)
+    other.computed(0, 5.0, 10)
+    worker.images_done, clocks.train_seconds = 30, 1.0
+    observer.step_done(cast(Worker, worker), 0, 1.0)
+    assert told == [2.0]
 
 
 def test_an_unforeseen_error_is_told_with_its_type(

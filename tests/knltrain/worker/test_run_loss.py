@@ -90,3 +90,20 @@ def test_losses_of_workers_that_step_together_are_those_of_a_sum_that_all_wait_f
         images, losses = np.array(seen.found).T
         assert np.diff(images).tolist() == [images[0]] * (STEPS - 1)
         np.testing.assert_allclose(np.diff(losses, prepend=0) / images[0], means, rtol=1e-12)
+
+
+def test_losses_of_workers_that_never_meet_are_all_counted(
+    in_threads: Any, make_worker: Any, initial: Any, no_exchange: Any, board: LossBoard
+) -> None:
+    def train(transport: Any) -> tuple[int, float]:
+        seen, run_loss = Steps(transport.rank, slow=True), RunLoss(board, transport.rank)
+        options = {"transport": transport, "steps": STEPS, "observers": [seen]}
+        with make_worker(no_exchange(WORKERS), run_loss=run_loss, **options) as worker:
+            worker.run()
+            images = worker.batches.images_per_worker
+            return STEPS * images, images * sum(seen.losses)
+
+    images, losses = np.sum(in_threads(initial.size, WORKERS, train), axis=0)
+    found = board.total()
+    assert found.images == images
+    np.testing.assert_allclose(found.losses, losses, rtol=1e-12)
