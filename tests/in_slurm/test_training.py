@@ -208,14 +208,27 @@ def test_nodes_with_and_without_gpus_train_one_model(submit: Submit, folder: Pat
 def test_weak_scaling_gives_each_worker_as_many_images(submit: Submit, folder: Path) -> None:
     state, out = submit("weak_scaling.sbatch", "run.toml", "16", "1", *GLOO.split())
     assert state == "COMPLETED", out
+    [report] = (folder / "runs").glob("weak-*.json")
     for nodes in (1, 2):
-        assert result(folder, f"weak-{nodes}")["workers"] == nodes
-        config = (folder / f"runs/weak-{nodes}/config.toml").read_text()
+        assert result(folder, f"{report.stem}-{nodes}")["workers"] == nodes
+        config = (folder / f"runs/{report.stem}-{nodes}/config.toml").read_text()
         assert f"batch = {16 * nodes}\n" in config
     assert "weak scaling" in out
-    rows = json.loads((folder / "runs/weak-scaling.json").read_text())["rows"]
+    rows = json.loads(report.read_text())["rows"]
     assert [row["nodes"] for row in rows] == [1, 2]
-    assert (folder / "runs/weak-scaling.png").exists()
+    assert report.with_suffix(".png").exists()
+
+
+@pytest.mark.long
+def test_an_array_that_is_submitted_again_compares_its_own_runs(
+    submit: Submit, folder: Path
+) -> None:
+    chosen = ("--set", "exchange.method=none", "--set", "train.steps=4")
+    for _ in range(2):
+        state, out = submit("weak_scaling.sbatch", "run.toml", "16", "1", *GLOO.split(), *chosen)
+        assert state == "COMPLETED", out
+    reports = [json.loads(each.read_text()) for each in (folder / "runs").glob("weak-*.json")]
+    assert [len(each["rows"]) for each in reports] == [2, 2]
 
 
 def test_high_bandwidth_memory_that_is_not_there_is_told(submit: Submit, folder: Path) -> None:
