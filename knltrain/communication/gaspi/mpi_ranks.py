@@ -7,7 +7,7 @@ The code relies on these guarantees of the MPI standard (version 3.1, chapter 11
   accumulates are ordered only among themselves, at one location (11.7.2).
 - Accumulates of one predefined type are atomic for each element (11.7.1). Words are stored by
   MPI_REPLACE, read by MPI_NO_OP and swapped by MPI_REPLACE. No other mixture is allowed without
-  an info key ("same_op_no_op"). So an int64 in the data is for additions or for swaps, not both.
+  an info key ("same_op_no_op"). So words in the data are changed by swaps alone, additions too.
 - In the unified memory model, which is required, loads after MPI_WIN_SYNC see all data that were
   complete at this process before (11.7).
 - MPI_THREAD_MULTIPLE.
@@ -201,16 +201,6 @@ class WindowMemory(RemoteMemory):
         for piece in _pieces(out):
             self._window.Get([piece, self._mpi.BYTE], rank, [target, piece.size, self._mpi.BYTE])
             target += piece.size
-
-    def fetch_add(self, rank: int, offset_bytes: int, value: int) -> int:
-        """Add to an int64 of ``rank``; return what it was."""
-        given, before = np.array([value], np.int64), np.zeros(1, np.int64)
-        place = _data_begin(self.extents[rank]) + offset_bytes
-        self._window.Fetch_and_op(
-            [given, self._word], [before, self._word], rank, place, self._mpi.SUM
-        )
-        self._window.Flush(rank)
-        return int(before[0])
 
     def compare_swap(self, rank: int, offset_bytes: int, expected: int, value: int) -> int:
         """Set an int64 of ``rank`` if it is as ``expected``; return what it was."""

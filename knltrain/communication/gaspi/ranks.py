@@ -45,12 +45,11 @@ class RemoteMemory(ABC):
         """Start to copy from ``rank`` to ``out`` (n,), which is filled by `complete`."""
 
     @abstractmethod
-    def fetch_add(self, rank: int, offset_bytes: int, value: int) -> int:
-        """Add to an int64 in the memory of ``rank``, and return what it was, atomically."""
-
-    @abstractmethod
     def compare_swap(self, rank: int, offset_bytes: int, expected: int, value: int) -> int:
-        """Set an int64 in the memory of ``rank`` if it is as ``expected``; return what it was."""
+        """Set an int64 in the memory of ``rank`` if it is as ``expected``; return what it was.
+
+        Atomic beside others of these.
+        """
 
     @abstractmethod
     def store(self, rank: int, word: int, value: int) -> None:

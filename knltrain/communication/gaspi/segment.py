@@ -61,16 +61,21 @@ class Segment:
     def fetch_add(self, rank: int, offset_bytes: int, value: int) -> int:
         """Add to an int64 of ``rank``, and return what it was (gaspi_atomic_fetch_add).
 
-        Atomic beside other additions; adding 0 reads it. May wait until that rank makes progress in
-        its MPI library.
+        Atomic beside these and swaps; adding 0 reads it. Sums wrap around. May wait until that rank
+        makes progress in its MPI library.
         """
         self._check_word(rank, offset_bytes)
-        return self._remote.fetch_add(rank, offset_bytes, value)
+        swap, before, found = self._remote.compare_swap, 0, None
+        while found != before:
+            before = found or 0
+            after = (before + value + 2**63) % 2**64 - 2**63
+            found = swap(rank, offset_bytes, before, after)
+        return before
 
     def compare_swap(self, rank: int, offset_bytes: int, expected: int, value: int) -> int:
         """Set an int64 of ``rank`` if it is as ``expected`` (gaspi_atomic_compare_swap).
 
-        Returns what it was; atomic beside others of these, not beside additions.
+        Returns what it was; atomic beside others of these and additions.
         """
         self._check_word(rank, offset_bytes)
         return self._remote.compare_swap(rank, offset_bytes, expected, value)

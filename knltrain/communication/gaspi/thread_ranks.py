@@ -132,14 +132,6 @@ class ThreadMemory(RemoteMemory):
         there = self._pieces[rank].memory[offset_bytes : offset_bytes + out.size]
         self._now_or_later(rank, partial(np.copyto, out, there))
 
-    def fetch_add(self, rank: int, offset_bytes: int, value: int) -> int:
-        """Add to an int64 of ``rank``; return what it was."""
-        with self._pieces[rank].lock:
-            place = self._pieces[rank].memory[offset_bytes : offset_bytes + 8].view(np.int64)
-            before = int(place[0])
-            place[0] += value
-            return before
-
     def compare_swap(self, rank: int, offset_bytes: int, expected: int, value: int) -> int:
         """Set an int64 of ``rank`` if it is as ``expected``; return what it was."""
         with self._pieces[rank].lock:

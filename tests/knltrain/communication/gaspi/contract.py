@@ -102,13 +102,26 @@ def reads_find_what_lies_at_other_ranks(ranks: Ranks) -> None:
 
 
 def atomic_operations_lose_nothing(ranks: Ranks) -> None:
-    """All count at rank 0, and take a ticket there, which one has at a time."""
+    """All count at rank 0, and take a ticket there, which one has at a time.
+
+    They count by additions and by swaps of their own, on one word.
+    """
     space = AddressSpace(ranks, timeout_seconds=30)
     segment = space.create_segment(24, 1)
-    counts = [segment.fetch_add(0, 8, 1) for _ in range(ROUNDS)]
+    counts = []
+    for _ in range(ROUNDS):
+        counts.append(segment.fetch_add(0, 8, 1))
+        before = counts[-1]
+        while (found := segment.compare_swap(0, 8, before, before + 1)) != before:
+            before = found
+        counts.append(before)
     assert counts == sorted(set(counts))
     space.barrier()
-    assert segment.fetch_add(0, 8, 0) == ROUNDS * ranks.size
+    assert segment.fetch_add(0, 8, 0) == 2 * ROUNDS * ranks.size
+    if not ranks.rank:
+        assert segment.fetch_add(0, 0, 2**63 - 1) == 0
+        assert segment.fetch_add(0, 0, 1) == 2**63 - 1
+        assert segment.fetch_add(0, 0, 0) == -(2**63)
     for _ in range(5):
         while segment.compare_swap(0, 16, 0, 1 + ranks.rank):
             time.sleep(0.0002)
