@@ -559,6 +559,13 @@ def int8(_config: RunConfig, kernels: Kernels, _size: int) -> WireFormat:
     return Int8(kernels.wire.rounding)
 
 
+def float4(_config: RunConfig, kernels: Kernels, _size: int) -> WireFormat:
+    """Four bits for each value."""
+    from knltrain.communication.internode.wire.formats import Float4
+
+    return Float4(kernels.wire.rounding)
+
+
 def top_k(config: RunConfig, kernels: Kernels, size: int) -> WireFormat:
     """The values that are largest by magnitude."""
     from knltrain.communication.internode.wire.formats import TopK

@@ -72,6 +72,7 @@ WIRE_FORMATS: dict[str, Callable[[RunConfig, Kernels, int], WireFormat] | None] 
     "float32": None,  # as the collective has it
     "bfloat16": factories.bfloat16,
     "int8": factories.int8,
+    "float4": factories.float4,
     "top_k": factories.top_k,
 }
 

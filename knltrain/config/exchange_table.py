@@ -114,11 +114,11 @@ class ExchangeConfig(Table):
         description="what carries exchanges between the workers of a computer: memory that they"
         " share, or the library of their devices (NCCL), so that vectors stay there",
     )
-    wire_format: Literal["float32", "bfloat16", "int8", "top_k"] = Field(
+    wire_format: Literal["float32", "bfloat16", "int8", "float4", "top_k"] = Field(
         default="float32",
         description="how contributions are written between computers: whole, as bfloat16, as a byte"
-        " each, or the largest alone; but for float32, a center that workers visit is read as"
-        " bfloat16",
+        " or 4 bits each, or the largest alone; but for float32, a center that workers visit is"
+        " read as bfloat16",
     )
     wire_top_share: Annotated[float, Field(gt=0, le=0.5)] | None = Field(
         default=None, description="share of the values that top_k sends; left out: 0.01"

@@ -169,7 +169,7 @@ def test_labels_are_smoothed_as_configured(config, backend):
     assert gradients[1] == pytest.approx(0.75 * gradients[0])
 
 
-@pytest.mark.parametrize("name", ["bfloat16", "int8", "top_k"])
+@pytest.mark.parametrize("name", ["bfloat16", "int8", "float4", "top_k"])
 def test_sums_between_nodes_are_written_in_the_format_that_is_named(config, name):
     chosen = config(exchange__wire_format=name)
     assert build_wire_format(chosen, 1000).name == name
@@ -180,7 +180,7 @@ def test_sums_between_nodes_are_written_in_the_format_that_is_named(config, name
     assert values[-1] == pytest.approx(999, rel=0.01)
 
 
-@pytest.mark.parametrize("name", ["bfloat16", "int8", "top_k"])
+@pytest.mark.parametrize("name", ["bfloat16", "int8", "float4", "top_k"])
 def test_centers_elsewhere_are_added_to_as_named_and_read_as_bfloat16(config, name):
     formats = build_center_formats(config(exchange__wire_format=name), 1000)
     assert (formats.added.name, formats.read.name) == (name, "bfloat16")

@@ -346,7 +346,7 @@ def test_hosts_import_the_same_module_or_are_refused(made: Hosts, folder: Path) 
     assert "network.name (digest) = " in refused(made, folder, *words(*more, *of[1]))
 
 
-BYTES = {"float32": 4, "bfloat16": 2, "int8": 1.016, "top_k": 0.08}
+BYTES = {"float32": 4, "bfloat16": 2, "int8": 1.016, "float4": 0.516, "top_k": 0.08}
 """That two hosts send each other for a value in an exchange; of top_k, for a hundredth of all."""
 
 
@@ -404,7 +404,7 @@ def test_run_trains_a_model_and_goes_on_from_any_checkpoint_to_the_same_bits(
                 "communication_period=4",
                 "fragments=2",
                 "delay_steps=1",
-                "wire_format=int8",
+                "wire_format=float4",
             )
         ),
     ],
@@ -497,6 +497,7 @@ def test_workers_that_come_alone_train_a_model_and_go_on_from_their_checkpoint(
         ("seasgd", "int8"),
         again("shmcaffe_h", "bfloat16"),
         again("async_sgd", "int8"),
+        again("easgd", "float4"),
         again("easgd", "top_k"),
         again("original_easgd", "bfloat16"),
     ],

@@ -236,7 +236,7 @@ def test_what_several_nodes_cannot_do_is_refused(
     assert says in str(error.value)
 
 
-@pytest.mark.parametrize("written", ["bfloat16", "int8", "top_k"])
+@pytest.mark.parametrize("written", ["bfloat16", "int8", "float4", "top_k"])
 def test_nothing_is_written_for_the_wire_on_one_node(config_with: Load, written: str) -> None:
     chosen = config_with(UNPINNED, "workers=2", f"exchange.wire_format={written}")
     with pytest.raises(ConfigError, match=f"wire_format = '{written}' on 1 computer.*'float32'"):

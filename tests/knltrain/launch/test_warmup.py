@@ -166,7 +166,7 @@ def test_a_worker_finds_every_kernel_after_a_warm_up(tmp_path: Path, run_toml: s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("written", ["bfloat16", "int8", "top_k"])
+@pytest.mark.parametrize("written", ["bfloat16", "int8", "float4", "top_k"])
 def test_what_is_sent_to_other_nodes_needs_no_kernel_after_a_warm_up(
     tmp_path: Path, run_toml: str, written: str
 ) -> None:

@@ -66,6 +66,24 @@ def test_int8_equals_reference_to_the_last_bit(kind: str, size: int) -> None:
     assert same_bits(total, wanted)
 
 
+@pytest.mark.parametrize("size", [*SIZES, 255, 2 * reference.BLOCK - 1])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.filterwarnings("ignore:(invalid|overflow|divide)")
+def test_float4_equals_reference_to_the_last_bit(kind: str, size: int) -> None:
+    values, residuals = vector(kind, size), np.stack([vector("normal", size, 1)] * 2)
+    codes = np.zeros((2, -(-size // 2)), np.uint8)
+    scales = np.zeros((2, -(-size // reference.BLOCK)), np.float32)
+    for number, implementation in enumerate((wire, reference)):
+        implementation.encode_float4(values, residuals[number], scales[number], codes[number])
+    assert np.array_equal(codes[0], codes[1])
+    assert same_bits(scales[0], scales[1])
+    assert same_bits(residuals[0], residuals[1])
+    total, wanted = np.ones((2, size), np.float32)
+    wire.add_float4(scales[0], codes[0], total)
+    reference.add_float4(scales[0], codes[0], wanted)
+    assert same_bits(total, wanted)
+
+
 def test_vectors_of_other_lengths_are_refused() -> None:
     a, b = np.zeros(3, np.float32), np.zeros(4, np.float32)
     one, none = np.zeros(1, np.float32), np.zeros(0, np.float32)
@@ -82,3 +100,14 @@ def test_vectors_of_other_lengths_are_refused() -> None:
         wire.add_int8(one, bytes_, b)
     with pytest.raises(ValueError, match="one element for each block"):
         wire.add_int8(none, bytes_, a)
+    pairs = np.zeros(2, np.uint8)
+    with pytest.raises(ValueError, match="same length"):
+        wire.encode_float4(a, b, one, pairs)
+    with pytest.raises(ValueError, match="one element for each two"):
+        wire.encode_float4(a, a.copy(), one, pairs[:1])
+    with pytest.raises(ValueError, match="one element for each block"):
+        wire.encode_float4(a, a.copy(), none, pairs)
+    with pytest.raises(ValueError, match="one element for each two"):
+        wire.add_float4(one, pairs[:1], a)
+    with pytest.raises(ValueError, match="one element for each block"):
+        wire.add_float4(none, pairs, a)

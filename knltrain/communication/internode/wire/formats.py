@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002 (a format is given a residual, and may need none)
-"""The wire formats: bfloat16, blocks of int8, and top-k (the largest values)."""
+"""The wire formats: bfloat16, blocks of int8 or 4 bits, and top-k (the largest values)."""
 
 from __future__ import annotations
 
@@ -43,6 +43,21 @@ class RoundingKernels(Protocol):
         self, scales: FloatArray, codes: npt.NDArray[np.int8], total: FloatArray, /
     ) -> None:
         """Decode blocks of int8 and add them."""
+
+    def encode_float4(
+        self,
+        values: FloatArray,
+        residual: FloatArray,
+        scales: FloatArray,
+        codes: npt.NDArray[np.uint8],
+        /,
+    ) -> None:
+        """Write values as blocks of powers of two, 4 bits each."""
+
+    def add_float4(
+        self, scales: FloatArray, codes: npt.NDArray[np.uint8], total: FloatArray, /
+    ) -> None:
+        """Decode blocks of powers of two and add them."""
 
 
 class ChoosingKernels(Protocol):
@@ -123,11 +138,43 @@ class Int8(WireFormat):
 
     def encode(self, values: FloatArray, residual: FloatArray, out: ByteArray) -> None:
         """Write ``values`` + ``residual`` (n,)."""
-        self._kernels.encode_int8(values, residual, *_scales_and_codes(out, values.size))
+        scales, codes = _scales_and_codes(out, values.size, values.size)
+        self._kernels.encode_int8(values, residual, scales, codes.view(np.int8))
 
     def decode_add(self, encoded: ByteArray, total: FloatArray) -> None:
         """Add what was written to ``total`` (n,)."""
-        self._kernels.add_int8(*_scales_and_codes(encoded, total.size), total)
+        scales, codes = _scales_and_codes(encoded, total.size, total.size)
+        self._kernels.add_int8(scales, codes.view(np.int8), total)
+
+
+@final
+class Float4(WireFormat):
+    """4 bits for each value, and a scale for each block of 256; the residual is kept.
+
+    A sign and one of seven powers of two, or 0 (E3M0). The error of a value is at most a third of
+    it, or 1/128 of the largest magnitude in its block. A block with a NaN or an infinity is decoded
+    as NaN. Douillard et al., arXiv 2501.18512: `vectorized_ops.reference.wire`.
+    """
+
+    name = "float4"
+    keeps_residual = True
+
+    def __init__(self, kernels: RoundingKernels) -> None:
+        self._kernels = kernels
+
+    def bytes_for(self, count: int) -> int:
+        """Return those of scales and codes."""
+        return whole_lines(_scale_bytes(count) + _pairs(count))
+
+    def encode(self, values: FloatArray, residual: FloatArray, out: ByteArray) -> None:
+        """Write ``values`` + ``residual`` (n,)."""
+        scales, codes = _scales_and_codes(out, values.size, _pairs(values.size))
+        self._kernels.encode_float4(values, residual, scales, codes)
+
+    def decode_add(self, encoded: ByteArray, total: FloatArray) -> None:
+        """Add what was written to ``total`` (n,)."""
+        scales, codes = _scales_and_codes(encoded, total.size, _pairs(total.size))
+        self._kernels.add_float4(scales, codes, total)
 
 
 @final
@@ -173,9 +220,13 @@ def _scale_bytes(count: int) -> int:
     return _FLOAT_BYTES * -(-count // BLOCK)
 
 
-def _scales_and_codes(data: ByteArray, count: int) -> tuple[FloatArray, npt.NDArray[np.int8]]:
+def _pairs(count: int) -> int:
+    return -(-count // 2)
+
+
+def _scales_and_codes(data: ByteArray, count: int, code_bytes: int) -> tuple[FloatArray, ByteArray]:
     begin = _scale_bytes(count)
-    return data[:begin].view(np.float32), data[begin : begin + count].view(np.int8)
+    return data[:begin].view(np.float32), data[begin : begin + code_bytes]
 
 
 def _places_and_values(data: ByteArray, count: int) -> tuple[npt.NDArray[np.int32], FloatArray]:

@@ -8,7 +8,7 @@ from knltrain.communication.internode.wire.wire_format import CenterFormats, Wir
 
 _FLOAT_BYTES = 4
 _PIECE_FLOATS = 256
-"""Pieces are whole blocks of int8, and begin at a cache line."""
+"""Pieces are whole blocks of int8 and float4, and begin at a cache line."""
 
 
 def piece_floats(size: int, nodes: int) -> int:

@@ -21,7 +21,7 @@ from knltrain.communication.internode.gaspi_collective import GaspiCollective
 from knltrain.communication.internode.mpi_collective import MpiCollective
 from knltrain.communication.internode.torch_collective import TorchCollective
 from knltrain.communication.internode.wire.compressed import CompressedCollective
-from knltrain.communication.internode.wire.formats import Bfloat16, Int8, TopK
+from knltrain.communication.internode.wire.formats import Bfloat16, Float4, Int8, TopK
 from knltrain.communication.rendezvous.torch_store import TorchStore, meeting_store
 from knltrain.errors import KnltrainError
 from vectorized_ops.reference import top_k, wire
@@ -61,6 +61,7 @@ def written(found: NodeCollective) -> None:
     for name, made in (
         ("bfloat16", Bfloat16(wire)),
         ("int8", Int8(wire)),
+        ("float4", Float4(wire)),
         ("top_k", TopK(top_k, 0.01, size)),
     ):
         collective = CompressedCollective(found, made, size)

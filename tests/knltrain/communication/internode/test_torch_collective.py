@@ -102,7 +102,7 @@ def test_sums_in_every_wire_format_are_the_same_bits_everywhere(backend: str) ->
     for nodes in (2, 3):
         found = started(backend, "written", nodes)
         assert [status for status, _ in found] == [0] * nodes
-        assert [name for name, *_ in found[0][1]] == ["bfloat16", "int8", "top_k"]
+        assert [name for name, *_ in found[0][1]] == ["bfloat16", "int8", "float4", "top_k"]
         for _, lines in found:
             for (name, bits, off), (_, first_bits, _) in zip(lines, found[0][1], strict=True):
                 assert bits == first_bits

@@ -37,7 +37,7 @@ def test_servers_that_there_are_not_are_refused(
         check(method, nodes, **chosen)
 
 
-@pytest.mark.parametrize("written", ["bfloat16", "int8", "top_k"])
+@pytest.mark.parametrize("written", ["bfloat16", "int8", "float4", "top_k"])
 @pytest.mark.parametrize(
     ("method", "says"),
     [

@@ -163,7 +163,7 @@ def test_gradients_arrive_in_the_long_run(name: str) -> None:
 
     mean = np.mean([vector(rank, size) for rank in range(nodes)], axis=0)
     for found in across_by(name, nodes, 1, size)(work, rule):
-        assert np.abs(found - mean).max() <= {"int8": 0.01, "top_k": 0.3}[name]
+        assert np.abs(found - mean).max() <= {"int8": 0.01, "float4": 0.02, "top_k": 0.3}[name]
 
 
 class KeepsWhatIsLeft(SynchronousRule):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from knltrain.communication.internode.wire.formats import Bfloat16, Int8, TopK
+from knltrain.communication.internode.wire.formats import Bfloat16, Float4, Int8, TopK
 from knltrain.communication.internode.wire.wire_format import (
     ALIGNMENT,
     WireFormat,
@@ -29,6 +29,7 @@ KERNELS = {
 MAKE: dict[str, Callable[..., WireFormat]] = {
     "bfloat16": lambda wire, largest: Bfloat16(wire),
     "int8": lambda wire, largest: Int8(wire),
+    "float4": lambda wire, largest: Float4(wire),
     "top_k": lambda wire, largest: TopK(largest, 0.1, max(SIZES)),
 }
 
@@ -113,7 +114,10 @@ def test_bytes_are_whole_lines_and_less_than_those_of_float32(wire_format: WireF
         assert wire_format.bytes_for(size) % ALIGNMENT == 0
     per_value = wire_format.bytes_for(10**6) / 10**6
     assert per_value == pytest.approx(
-        {"bfloat16": 2, "int8": 1 + 4 / 256, "top_k": 0.8}[wire_format.name], abs=1e-3
+        {"bfloat16": 2, "int8": 1 + 4 / 256, "float4": 0.5 + 4 / 256, "top_k": 0.8}[
+            wire_format.name
+        ],
+        abs=1e-3,
     )
 
 
