@@ -19,33 +19,45 @@ def accuracy(*words: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def finished(folder: Path, name: str, reached: float, workers: int) -> None:
-    """A run as it is left by training."""
+def finished(folder: Path, name: str, reached: float, workers: int, seconds: float) -> None:
+    """A run as it is left by training, with two tests."""
     run = folder / name
     run.mkdir(parents=True)
     result = {"data": "digits", "network": "lenet", "workers": workers, "steps": 20, "batch": 64}
-    result |= {"test_accuracy": reached, "test_images": 359, "iter_size": 2, "train_seconds": 7.4}
+    result |= {
+        "test_accuracy": reached,
+        "test_images": 359,
+        "iter_size": 2,
+        "train_seconds": seconds,
+    }
     (run / "result.json").write_text(json.dumps(result))
     events = [
         {"kind": "train", "step": 1, "loss": 2.3, "run_loss": 2.3},
-        {"kind": "test", "step": 10, "accuracy": reached / 2, "loss": 1.5},
+        {
+            "kind": "test",
+            "step": 10,
+            "accuracy": reached / 2,
+            "loss": 1.5,
+            "seconds": 0.5 * seconds,
+        },
         {"kind": "train", "step": 15, "loss": 1.0, "run_loss": 0.5},
-        {"kind": "test", "step": 20, "accuracy": reached, "loss": 1.0},
+        {"kind": "test", "step": 20, "accuracy": reached, "loss": 1.0, "seconds": seconds},
     ]
     (run / "metrics-0.jsonl").write_text("".join(json.dumps(each) + "\n" for each in events))
 
 
 def test_finished_runs_are_told_and_not_made_again(tmp_path: Path) -> None:
-    finished(tmp_path, "lenet_digits-one-1", 0.9875, 1)
-    finished(tmp_path, "lenet_digits-sync_easgd-1", 0.75, 2)
+    finished(tmp_path, "lenet_digits-one-1", 0.9875, 1, 7.4)
+    finished(tmp_path, "lenet_digits-sync_easgd-1", 0.75, 2, 5.2)
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
     done = accuracy(tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        "| data | network | method | workers | seed | accuracy, % | images | seconds |",
-        "|---|---|---|---|---|---|---|---|",
-        "| digits | lenet | one | 1 | 1 | 98.75 | 2,560 | 7 |",
-        "| digits | lenet | sync_easgd | 2 | 1 | 75.00 | 2,560 | 7 |",
+        "| data | network | method | workers | seed | accuracy, % | images | seconds "
+        "| equal time, s | accuracy then, % |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+        "| digits | lenet | one | 1 | 1 | 98.75 | 2,560 | 7 | 5 | 49.38 |",
+        "| digits | lenet | sync_easgd | 2 | 1 | 75.00 | 2,560 | 5 | 5 | 75.00 |",
     ]
     rows = json.loads((tmp_path / "accuracy.json").read_text())
     assert [(row["method"], row["accuracy"]) for row in rows] == [
