@@ -208,20 +208,24 @@ def _rank(rank: int, found: WorkersMeasured) -> dict[str, Any]:
 def _shmcaffe(found: WorkersMeasured) -> dict[str, Any] | None:
     """ShmCaffe's times of an iteration, and its model of it: with a period, of all its steps.
 
-    Titer = max(Tcomp, Twwi + Tugw) + Trgw + Tulw.
+    Titer = max(Tcomp, Twwi + Tugw) + Trgw + Tulw. Means over the workers that visit the center:
+    all, or the roots of groups.
     """
-    counts, seconds = np.split(found.visits, 2)
-    visits = counts[READ_CENTER]
-    if not visits:
+    ranks = [rank for rank, each in enumerate(found.visits) if each[READ_CENTER]]
+    if not ranks:
         return None
+    counts, seconds = np.split(np.mean([found.visits[rank] for rank in ranks], axis=0), 2)
+    visits = counts[READ_CENTER]
     trgw, tulw, twwi, tugw = (
         float(each / count) if count else None for count, each in zip(counts, seconds, strict=True)
     )
     pushed, visited = (twwi or 0.0) + (tugw or 0.0), (trgw or 0.0) + (tulw or 0.0)
-    classes = [_of_class(each) for each in found.class_seconds]
+    classes = [_of_class(found.class_seconds[rank]) for rank in ranks]
     tcomp = np.mean([each["batch"] + each["gradient"] + each["update"] for each in classes])
-    tcomp, measured = tcomp / visits, np.mean([each[0] for each in found.step_seconds]) / visits
+    steps = [found.step_seconds[rank][0] for rank in ranks]
+    tcomp, measured = tcomp / visits, np.mean(steps) / visits
     return {
+        "ranks": ranks,
         "visits_per_step": float(visits),
         "tcomp": float(tcomp),
         "trgw": trgw,

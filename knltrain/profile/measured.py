@@ -96,8 +96,8 @@ class WorkersMeasured(NamedTuple):
     """(3, E): means over all."""
     by_rank: list[Floats] | None
     """(R,) means of each rank like this one, None elsewhere; or None with many workers."""
-    visits: Floats
-    """(8,): means over all."""
+    visits: list[Floats]
+    """(8,) of each rank."""
     last_shares: list[float] | None
     """Of the compared steps, those in which a rank was the last."""
 
@@ -152,7 +152,7 @@ def gathered(team: Team, own: WorkerMeasure, *, in_step: bool) -> WorkersMeasure
         regions,
         exchanges,
         by_rank,
-        np.mean([visits for *_, visits in parted], axis=0),
+        [visits for *_, visits in parted],
         _last_shares(team, own.useful) if in_step else None,
     )
 

@@ -24,6 +24,7 @@ class HierarchicalStrategy(TwoLevelStrategy):
     """
 
     exchanges_on_devices = True
+    marks_visits = True
 
     def __init__(
         self,

@@ -58,7 +58,8 @@ class StrategyTraits:
     """Whether it exchanges parts of a gradient while others are computed."""
 
     marks_visits: ClassVar[bool] = False
-    """Whether its marks are the parts of visits to the center (`knltrain.clocks.VISIT`)."""
+    """Whether its marks, if it has any, are the parts of visits to the center
+    (`knltrain.clocks.VISIT`)."""
 
     marks_arrivals: ClassVar[bool] = False
     """Whether a thread beside marks when a part of a gradient has come back as weights."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from knltrain.clocks import Marks
 from knltrain.errors import ConfigError
 from knltrain.exchange.strategies.method import Levels, Method, SegmentNeed
 from knltrain.exchange.strategies.strategy import (
@@ -128,6 +129,11 @@ class TwoLevelStrategy(Strategy):
         self._inside.begin()
         if self._outside is not None:
             self._outside.begin()
+
+    def observe(self, marks: Marks, beside: Marks) -> None:
+        """Mark what a root's strategy marks of the exchanges between groups."""
+        if self._outside is not None:
+            self._outside.observe(marks, beside)
 
     def close(self) -> None:
         """Release all vectors."""

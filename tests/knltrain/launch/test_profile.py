@@ -91,3 +91,13 @@ def test_workers_that_come_alone_and_end_together_are_profiled(tmp_path: Path) -
     assert times["visits_per_step"] == pytest.approx(1, abs=0.2)
     assert times["tugw"] > 0 < times["tulw"]
     assert times["titer_model"] <= 1.5 * times["titer_measured"]
+
+
+@pytest.mark.slow
+def test_a_hybrid_s_times_are_those_of_the_roots_of_its_groups(tmp_path: Path) -> None:
+    hybrid = ("exchange.method=shmcaffe_h", "exchange.group_size=2", "placement.pin=false")
+    words = [word for each in hybrid for word in ("--set", each)]
+    found = profile(tmp_path, "--steps", "9", "--workers", "4", *words)
+    times = found["communication"]["shmcaffe"]
+    assert (times["ranks"], times["visits_per_step"]) == ([0, 2], pytest.approx(1, abs=0.2))
+    assert all(times[name] > 0 for name in ("tcomp", "trgw", "tulw", "tugw"))

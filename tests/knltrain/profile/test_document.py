@@ -100,6 +100,16 @@ def test_visits_to_the_center_are_told_by_shmcaffe_s_names() -> None:
     assert times["titer_measured"] == pytest.approx(2 * found["step_seconds"]["mean"])
 
 
+def test_times_of_visits_are_those_of_the_workers_that_visit() -> None:
+    """As of the roots of groups: the others have no part in the means."""
+    root, other = measure(), measure(2.0)
+    root = root._replace(visits=np.array([1.0, 1.0, 0.0, 1.0, 1e-3, 2e-3, 0.0, 4e-3]))
+    alone, both = document(root), document(root, other)
+    times = both["communication"]["shmcaffe"]
+    assert times == alone["communication"]["shmcaffe"]
+    assert (times["ranks"], times["visits_per_step"]) == ([0], 1)
+
+
 def test_within_a_node_no_increment_is_written_apart() -> None:
     visits = np.array([1.0, 1.0, 0.0, 1.0, 1e-3, 2e-3, 0.0, 4e-3])
     times = document(measure()._replace(visits=visits))["communication"]["shmcaffe"]

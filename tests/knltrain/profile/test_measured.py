@@ -25,7 +25,7 @@ def test_statistics_are_over_the_steps() -> None:
 def assert_equal(found: WorkersMeasured, expected: WorkersMeasured) -> None:
     assert found.figures == expected.figures
     assert found.like_own == expected.like_own
-    for name in ("class_seconds", "step_seconds", "regions", "exchanges", "by_rank"):
+    for name in ("class_seconds", "step_seconds", "regions", "exchanges", "by_rank", "visits"):
         assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12)
     assert found.last_shares == expected.last_shares
 

@@ -2,17 +2,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from knltrain.clocks import ACCUMULATE, PULL_LOCAL, READ_CENTER
 from knltrain.errors import ConfigError
-from knltrain.exchange.rules.averaging import ModelAveraging
+from knltrain.exchange.rules.averaging import GradientMean, ModelAveraging
 from knltrain.exchange.rules.downpour import Downpour
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.strategies.asynchronous import AsynchronousStrategy, OverlappedPushStrategy
 from knltrain.exchange.strategies.hierarchical import HierarchicalStrategy
 from knltrain.exchange.strategies.hierarchical_centers import CenterHierarchyStrategy
 from knltrain.exchange.strategies.method import Levels, Method, SegmentNeed
+from knltrain.exchange.strategies.strategy import strategy_in
 from knltrain.exchange.strategies.synchronous import SynchronousStrategy
+from knltrain.exchange.transports.grouped_team import GroupedTeam
+from knltrain.exchange.transports.loopback import Loopback
+from knltrain.timeline import Timeline
 from vectorized_ops.reference import downpour, elastic
 from vectorized_ops.reference.elastic import synchronous_average
 
@@ -63,3 +69,23 @@ def test_what_goes_on_and_what_is_sent_are_those_of_the_outer_level() -> None:
     centers = replace(grouped(plain, plain), strategy=CenterHierarchyStrategy)
     assert centers.strategy.overlaps(centers)
     assert centers.strategy.overlapped_share(centers) == 1.0
+
+
+def test_a_root_marks_its_visits_and_the_others_have_none() -> None:
+    inside = Method("inside", GradientMean(1, synchronous_average), SynchronousStrategy)
+    method = grouped(Method("h", PULL, OverlappedPushStrategy, 1, "first_come", "step"), inside)
+    outside, own, beside = Loopback(8), Timeline(16), Timeline(16)
+    root = strategy_in(method, GroupedTeam(0, 1, Loopback(8), outside, outside.center))
+    assert root.marks_visits
+    root.start_from(np.ones(8, np.float32))
+    root.observe(own, beside)
+    root.gradient_ready(0)
+    root.stepped(0)
+    root.settle()
+    assert own.take().numbers.tolist() == [READ_CENTER, PULL_LOCAL]
+    assert beside.take().numbers.tolist() == [ACCUMULATE]
+    root.close()
+    other = strategy_in(method, GroupedTeam(0, 1, Loopback(8), None, np.zeros(8, np.float32)))
+    other.observe(own, beside)
+    assert not own.take().numbers.size
+    other.close()

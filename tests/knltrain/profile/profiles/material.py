@@ -94,7 +94,7 @@ def all_of(*measures: WorkerMeasure) -> WorkersMeasured:
         regions=np.mean([each.region_seconds for each in measures], axis=0),
         exchanges=np.mean([each.exchange_seconds for each in measures], axis=0),
         by_rank=[each.region_seconds[0] for each in measures],
-        visits=np.mean([each.visits for each in measures], axis=0),
+        visits=[each.visits for each in measures],
         last_shares=[float(each == max(useful)) for each in useful] if len(measures) > 1 else None,
     )
 
