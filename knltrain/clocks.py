@@ -38,6 +38,10 @@ are there for an evaluation or a checkpoint."""
 
 COMMUNICATION = ("waiting", "moving")
 
+_WALL = "wall"
+_APART = ("reading", "set_up", "training", "meeting", "evaluation", "checkpoint")
+"""The clocks that exclude each other."""
+
 SHOWN_DATA_SHARE = 0.05
 """The share of time without a batch from which on a user is told of it."""
 
@@ -139,6 +143,8 @@ class Clocks:
     _made: float = field(default_factory=lambda: time.perf_counter(), init=False)
     _read_before: float = field(default=0.0, init=False)
     _counted_until: float = field(default=0.0, init=False)
+    _begun: float = field(default_factory=lambda: time.perf_counter(), init=False)
+    _wall_before: float = field(default=0.0, init=False)
 
     @classmethod
     def over(cls, exchanges: ExchangeClocks) -> Clocks:
@@ -193,12 +199,30 @@ class Clocks:
             "checkpoint": self.checkpoint.seconds,
         }
 
+    @property
+    def wall_seconds(self) -> float:
+        """By a reading of its own: since these were made, and in the runs that they go on from."""
+        return time.perf_counter() - self._begun + self._wall_before
+
+    @property
+    def measured_seconds(self) -> float:
+        """The sum of all classes but the rest, which is what the others leave.
+
+        A class that is counted twice brings it nearer to `wall_seconds`, or beyond; one that is not
+        counted takes it away from there.
+        """
+        costs = self.costs()
+        return sum(costs.values()) - costs["rest"]
+
     def seconds(self) -> dict[str, float]:
-        """Seconds of every clock by its name, as a checkpoint keeps them."""
-        return {each.name: getattr(self, each.name).seconds for each in fields(self) if each.init}
+        """Seconds of every clock by its name, as a checkpoint keeps them, and of the `wall`."""
+        clocks = {each.name: getattr(self, each.name).seconds for each in fields(self) if each.init}
+        return {**clocks, _WALL: self.wall_seconds}
 
     def go_on_from(self, seconds: Mapping[str, float]) -> None:
         """Let the clocks continue where those of a stopped run stood; unknown ones are left out."""
         self._read_before = seconds.get("reading", 0.0)
-        for name in self.seconds().keys() & seconds.keys():
+        for name in self.seconds().keys() & seconds.keys() - {_WALL}:
             getattr(self, name).seconds += seconds[name]
+        by_classes = sum(seconds.get(name, 0.0) for name in _APART)
+        self._wall_before += seconds.get(_WALL, by_classes)

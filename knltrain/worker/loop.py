@@ -230,7 +230,8 @@ class Worker(AbstractContextManager["Worker"]):
         return asked or self.progress.ended or bool(self._due(self.synchronisation.step))
 
     def _finish(self) -> RunResult:
-        self.synchronisation.agree(self.step)
+        with self.clocks.meeting:
+            self.synchronisation.agree(self.step)
         result = result_of(self)
         for observer in self.observers:
             observer.finished(self, result)

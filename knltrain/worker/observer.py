@@ -16,7 +16,7 @@ import numpy as np
 
 from knltrain.clocks import COMMUNICATION
 from knltrain.evaluation import Evaluation
-from knltrain.exchange.transports.team import Team
+from knltrain.exchange.transports.team import Team, of_all_workers
 from knltrain.worker.view import WorkerView
 
 if TYPE_CHECKING:
@@ -55,6 +55,10 @@ class RunResult:
     """Time of exchanges by a thread beside the computing ones; workers waited for a part of it."""
     cost_seconds: Mapping[str, float] = field(hash=False)
     """By the classes of `knltrain.clocks`, COSTS and BESIDES."""
+    worker_wall_seconds: tuple[float, ...]
+    """By rank: from the making of a worker to here, by a clock apart from those of the classes."""
+    worker_clocks_shares: tuple[float, ...]
+    """By rank: the share of that in which a class has gone on, the rest left out; at most 1."""
 
 
 def result_of(worker: WorkerView) -> RunResult:
@@ -73,6 +77,9 @@ def result_of(worker: WorkerView) -> RunResult:
     costs = clocks.costs()
     costs = dict(zip(costs, _means(worker.team, list(costs.values())), strict=True))
     communication = sum(costs[name] for name in COMMUNICATION)
+    walls, measured = of_all_workers(
+        worker.team, [clocks.wall_seconds, clocks.measured_seconds]
+    ).T.tolist()
     return RunResult(
         steps=progress.step,
         worker_steps=progress.worker_steps,
@@ -89,6 +96,10 @@ def result_of(worker: WorkerView) -> RunResult:
         train_seconds=train_seconds,
         background_seconds=beside,
         cost_seconds=costs,
+        worker_wall_seconds=tuple(walls),
+        worker_clocks_shares=tuple(
+            own / wall if wall else 0.0 for own, wall in zip(measured, walls, strict=True)
+        ),
     )
 
 

@@ -76,18 +76,21 @@ def test_share_of_no_time_at_all_is_zero(clocks):
     assert clocks.exchange_share == 0.0
 
 
-def test_clocks_go_on_from_where_others_stood(clocks):
+def test_clocks_go_on_from_where_others_stood(now):
+    clocks = Clocks()
     clocks.checkpoint.seconds = 4.0
     clocks.exchange.seconds = 2.0
+    now[0] = 9.0
     later = Clocks()
     later.go_on_from(clocks.seconds())
     assert later.seconds() == clocks.seconds()
 
 
-def test_clocks_take_over_what_a_checkpoint_has_and_they_know(clocks):
+def test_clocks_take_over_what_a_checkpoint_has_and_they_know(now):
+    clocks = Clocks()
     clocks.go_on_from({"training": 3.0, "compute": 2.0})
-    assert clocks.train_seconds == 3.0
-    assert sum(clocks.seconds().values()) == 3.0
+    assert clocks.train_seconds == clocks.seconds()["wall"] == 3.0
+    assert sum(clocks.seconds().values()) == 6.0
 
 
 def test_set_up_is_all_before_the_first_step_but_reading(now):
@@ -143,8 +146,18 @@ def test_costs_add_up_to_the_time_of_a_worker(now):
         "checkpoint": 2048.0,
     }
     assert tuple(costs) == COSTS + BESIDES
-    assert sum(costs.values()) == now[0]
+    assert sum(costs.values()) == now[0] == clocks.wall_seconds
+    assert clocks.measured_seconds == now[0] - 256.0
     assert clocks.train_seconds == 508.0
+
+
+def test_the_wall_clock_goes_on_with_the_others(now):
+    """A checkpoint of an earlier version has none: there all classes were as long."""
+    for kept, wall in (({"wall": 90.0}, 90.0), ({"training": 7.0, "exchange": 5.0}, 7.0)):
+        clocks, begun = Clocks(), now[0]
+        clocks.go_on_from(kept)
+        now[0] += 4.0
+        assert clocks.wall_seconds == wall + now[0] - begun
 
 
 def test_clocks_of_exchanges_forget_the_rehearsal(now):

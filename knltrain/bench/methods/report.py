@@ -34,6 +34,8 @@ def rows(
     - `seconds_to_accuracy` is the training time until the first evaluation with that accuracy,
       without evaluations and the meetings before them; the median is None where half of the rounds
       never reached it.
+    - `clocks_share` is the share of a worker's wall clock that the classes of cost have without the
+      rest, of the worker where it is farthest from 1.
     - `faster_than_one` and `faster_than_original` are medians of the ratios of that time.
     - `predicted_images_per_second` is that of a step that was foreseen, or None.
     - A row with a `failure` has nothing else.
@@ -97,6 +99,10 @@ def _figures(name: str, runs: Runs, accuracy: float) -> dict[str, Any]:
             cost: statistics.median(result["cost_seconds"][cost] for result in results)
             for cost in (*COSTS, *BESIDES)
         },
+        "clocks_share": statistics.median(
+            max(result["worker_clocks_shares"], key=lambda share: abs(1 - share))
+            for result in results
+        ),
         "curves": [
             {key: [each[key] for each in one.tests] for key in ("seconds", "epoch", "accuracy")}
             for one in found

@@ -77,11 +77,12 @@ def _result(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _costs(whole: list[dict[str, Any]]) -> list[str]:
-    head = ("", "reading", "set-up", "training", *SHOWN_COSTS.values(), "communication")
+    head = ("", "reading", "set-up", "training", *SHOWN_COSTS.values(), "communication", "of wall")
     return [
         "seconds before the first step; of the training time, the share of each cost, and of "
         "communication: waiting and moving. In moving is the center's update where it is not in "
-        "center",
+        "center. Of a clock of its own, from a worker's making to its end: the share that all "
+        "classes but the rest come to",
         "",
         *columns([head, *map(_cost, whole)], right=range(1, len(head))),
     ]
@@ -96,6 +97,7 @@ def _cost(row: Mapping[str, Any]) -> tuple[str, ...]:
         f"{training:.2f} s",
         *(f"{costs[name] / training:.1%}" for name in SHOWN_COSTS),
         f"{row['communication_share']:.1%}",
+        f"{row['clocks_share']:.1%}",
     )
 
 

@@ -243,12 +243,17 @@ def test_resuming_a_finished_run_keeps_its_result(config, run, tmp_path):
     run(config(), tmp_path, resume=True)
     after = json.loads((tmp_path / "result.json").read_text())
     costs_after, costs_before = after.pop("cost_seconds"), before.pop("cost_seconds")
+    (wall_after,), (wall_before,) = (each.pop("worker_wall_seconds") for each in (after, before))
+    assert wall_after > wall_before
+    for each in (after, before):
+        assert 0.8 < each.pop("worker_clocks_shares")[0] <= 1
     assert after == before
     for name in ("reading", "set_up"):  # which were done again
         assert costs_after[name] > costs_before[name] > 0
 
 
-def test_costs_of_a_run_add_up_to_its_training_time(config, run, tmp_path):
+def test_costs_of_a_run_add_up_to_its_time(config, run, tmp_path):
+    """To its training time, of which the rest is what is left, and to a clock of its own."""
     run(config(), tmp_path)
     result = json.loads((tmp_path / "result.json").read_text())
     costs = result["cost_seconds"]
@@ -257,6 +262,10 @@ def test_costs_of_a_run_add_up_to_its_training_time(config, run, tmp_path):
     parts = ("batch", "gradient", "update", "waiting", "moving", "center_update", "rest")
     assert sum(costs[name] for name in parts) == pytest.approx(result["train_seconds"])
     assert costs["gradient"] > 0
+    (wall,) = result["worker_wall_seconds"]
+    assert 0.9 * wall < sum(costs.values()) <= wall
+    (share,) = result["worker_clocks_shares"]
+    assert share * wall == pytest.approx(sum(costs.values()) - costs["rest"])
 
 
 @pytest.mark.parametrize("name", ["sgd", "adam"])

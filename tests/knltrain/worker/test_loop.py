@@ -177,7 +177,9 @@ def test_clocks_cover_the_time_of_the_run(make_worker, softmax_backend, monkeypa
     spends(worker.optimizer, "step", 100.0)
     spends(worker.team, "exchange", 1000.0)
     spends(worker.team, "check", 0.25)
-    worker.run()
+    result = worker.run()
+    assert worker.clocks.wall_seconds == sum(worker.clocks.costs().values()) == now[0]
+    assert result.worker_clocks_shares == ((now[0] - 1.0) / now[0],)  # all but the rest
     assert worker.clocks.costs() == {
         "reading": 0.0,
         "set_up": 1111.0,  # the rehearsal

@@ -54,6 +54,7 @@ def test_two_methods_on_the_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         parts = ("batch", "gradient", "update", "waiting", "moving", "center_update", "rest")
         assert sum(costs[part] for part in parts) == pytest.approx(row["train_seconds"])
         assert (costs["waiting"] > 0) == (name != "one worker")
+        assert 0.7 < row["clocks_share"] <= 1  # by a clock apart from those that add up above
         shared = (costs["waiting"] + costs["moving"]) / row["train_seconds"]
         assert row["communication_share"] == pytest.approx(shared)
     assert rows["sync_easgd1"]["cost_seconds"]["center_update"] > 0

@@ -47,6 +47,7 @@ def test_costs_are_medians_and_the_share_is_the_runs_own(
     ours = by_name["sync_easgd"]
     assert ours["cost_seconds"]["waiting"] == 1.5
     assert ours["cost_seconds"]["gradient"] == 1.0
+    assert ours["clocks_share"] == pytest.approx(0.94)  # the worse worker's, median of two rounds
     assert ours["communication_share"] == pytest.approx((3 / 8 + 2 / 10) / 2)
 
 
