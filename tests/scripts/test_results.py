@@ -70,6 +70,43 @@ def test_newest_folder_comes_first(tmp_path: Path) -> None:
     assert ["read", "2.00", "0.50"] in rows(page)
 
 
+def layer(name: str, seconds: float) -> dict[str, object]:
+    return {
+        "name": name, "layers": [name], "class": "dense", "direction": "forward",
+        "seconds": seconds,
+    }  # fmt: skip
+
+
+def step(ground: str, *stages: object, exchanges: tuple[object, ...] = ()) -> dict[str, object]:
+    parts = ("step", "forward", "backward", "update", "exposed")
+    return {
+        "network": "alexnet", "ground": ground, "images_per_second": 10.0,
+        **{f"{part}_seconds": 0.5 for part in parts}, "hidden_share": None,
+        "arithmetic_intensity": 3.0, "communication_intensity": None,
+        "stages": stages, "exchanges": exchanges,
+    }  # fmt: skip
+
+
+def test_layers_of_one_network_are_told_on_each_ground(tmp_path: Path) -> None:
+    about = {"date": "2026-01-02", "name": "a machine", "what": "It has cores."}
+    (tmp_path / "day").mkdir()
+    (tmp_path / "day/machine.json").write_text(json.dumps(about))
+    sent = {"layers": ["fc"], "moving_seconds": 0.25, "exposed_seconds": 0.125}
+    report = {
+        "batch_per_worker": 8, "method": "layerwise_sgd", "link_gbits": 10.0, "kinds": [],
+        "rows": [
+            step("1 worker", layer("conv", 0.002), layer("fc", 0.003)),
+            step("2 workers", layer("conv", 0.004), layer("fc", 0.005), exchanges=(sent,)),
+        ],
+    }  # fmt: skip
+    (tmp_path / "day/cnn.json").write_text(json.dumps(report))
+    done = results("write", "--figures", tmp_path, "--page", tmp_path / "page.md")
+    assert (done.returncode, done.stderr) == (0, "")
+    cells = rows((tmp_path / "page.md").read_text())
+    assert ["conv", "2.00", "4.00", "", ""] in cells
+    assert ["fc", "3.00", "5.00", "250.00", "125.00"] in cells
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -24,7 +24,9 @@ from knltrain.bench.nodes.hosts import Hosts, hosts
 from knltrain.bench.nodes.ours import carried_out, on_all
 from knltrain.bench.nodes.training import LONGEST_SECONDS
 from knltrain.bench.step.peer_process import PeerError
+from knltrain.config.methods import METHODS
 from knltrain.errors import ConfigError, RunFolderError
+from knltrain.exchange.strategies.strategy import strategy_named
 from knltrain.files.durable import reason_of, write_whole
 from knltrain.launch.signals import signals_raise
 from knltrain.launch.temporary_folder import temporary_folder
@@ -67,9 +69,10 @@ def run_cnn_benchmark(
 ) -> dict[str, Any]:
     """Profile `steps` steps of each network on each ground; `batch` images a worker.
 
-    `workers` are numbers of them on this node, `host_counts` of emulated hosts with one each. The
-    report has `rows` and `kinds`, see `knltrain.bench.cnn.summary`; the profiles themselves
-    (docs/profile.md) go into the folder `profiles`. Raises ConfigError for impossible settings,
+    `workers` are numbers of them on this node, `host_counts` of emulated hosts with one each. A
+    method that exchanges the gradient while it is computed does so layer by layer. The report has
+    `rows` and `kinds`, see `knltrain.bench.cnn.summary`; the profiles themselves (docs/profile.md)
+    go into the folder `profiles`. Raises ConfigError for impossible settings,
     NoHosts where there can be none, and PeerError when a training fails.
     """
     for name in networks:
@@ -151,15 +154,25 @@ def _profiled(
 def _configuration(network: str, ground: Ground, nodes: int, batch: int) -> str:
     images = batch * ground.workers * _IMAGES_OF_A_WORKER
     method = ground.method if ground.workers > 1 else "none"
+    between = {"between_nodes": "gloo"} if nodes > 1 else {}
     tables: dict[str, dict[str, object]] = {
         "network": {"name": network},
         "data": {"name": "random", "train_images": images, "test_images": batch},
         "train": {"batch": batch * ground.workers, "steps": 1},
         "learning_rate": {"base": 1e-4, "policy": "fixed"},
-        "exchange": {"method": method, **({"between_nodes": "gloo"} if nodes > 1 else {})},
+        "exchange": {"method": method, **_by_layers(method), **between},
         "preemption": {"signals": []},
     }
     lines = [f"workers = {ground.workers // nodes}"]
     for table, keys in tables.items():
         lines += [f"[{table}]", *(f"{key} = {json.dumps(value)}" for key, value in keys.items())]
     return "\n".join([*lines, ""])
+
+
+def _by_layers(method: str) -> dict[str, str]:
+    """The setting by which each layer is exchanged alone, where parts of a gradient are."""
+    facts = METHODS.get(method)
+    if facts is None or facts.levels is not None:
+        return {}
+    strategy = strategy_named(facts.strategy)
+    return {"packing": "per_layer"} if strategy.takes_parts and strategy.hears_of_parts else {}

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import click
 
-from knltrain.cli.bench.report import check_files, listed, numbers, report_option, show
+from knltrain.cli.bench.report import (
+    check_files,
+    listed,
+    numbers,
+    picture_option,
+    report_option,
+    show,
+)
 from knltrain.cli.options import PathFromHome
 from knltrain.cli.saying import say
 
@@ -28,6 +35,7 @@ from knltrain.cli.saying import say
     help="Folder for all profiles (docs/profile.md).",
 )
 @report_option
+@picture_option("operations per byte by kind of operation, networks side by side")
 def cnn(
     networks: str,
     workers: str,
@@ -37,12 +45,14 @@ def cnn(
     method: str,
     profiles: Path | None,
     report_file: Path | None,
+    picture: Path | None,
 ) -> None:
     """Profile whole networks while they train, on one worker, on several and on hosts."""
     from knltrain.bench.cnn.benchmark import run_cnn_benchmark
+    from knltrain.bench.cnn.picture import draw_intensities
     from knltrain.bench.cnn.table import format_table
 
-    check_files(report_file)
+    check_files(report_file, picture)
     report = run_cnn_benchmark(
         listed(networks),
         numbers("--workers", workers),
@@ -53,4 +63,4 @@ def cnn(
         profiles=profiles,
         tell=say,
     )
-    show(report, format_table, report_file)
+    show(report, format_table, report_file, picture, draw_intensities)
