@@ -18,7 +18,7 @@ class Times:
 
     `issued_seconds` is how long sums over all ranks were pending: from the start of a gradient's
     first sum to the end of its last, on this rank and others. `exposed_seconds` is how long the
-    program waited for them. The rest was hidden behind computing.
+    program waited for them.
     """
 
     calls: int = 0

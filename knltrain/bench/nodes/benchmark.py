@@ -52,7 +52,8 @@ def run_nodes_benchmark(
     - the images per second of all workers, median and each round's;
     - the efficiency: the median, over the rounds, of its speed divided by that of ours (by
       `sync_easgd3`, the fastest there), or of DDP's, on one host;
-    - the share of communication that is `hidden`, and the seconds of each part of a step.
+    - the seconds of each part of a step, and the share of exchanges that is `hidden`, by the traces
+      alone.
 
     Of the first `trace_steps` steps our own trainings write traces, and the last round's of each
     are kept as `traces`/trace-NAME-RANK.json. `workers_per_core` hosts share a core: waiting for it

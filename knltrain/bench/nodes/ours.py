@@ -7,10 +7,10 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 from affinity import allowed_cpus, pinned_command
 from knltrain.bench.nodes.configuration import configuration
@@ -19,7 +19,6 @@ from knltrain.bench.nodes.overlap import hidden_share
 from knltrain.bench.nodes.training import LONGEST_SECONDS, Ground, Training, TrainingFigures
 from knltrain.bench.step.peer_process import PeerError
 from knltrain.clocks import COMMUNICATION
-from knltrain.config.methods import METHODS
 from knltrain.metrics import read_metrics
 
 _COMPUTING = ("batch", "gradient", "update", "center_update")
@@ -62,7 +61,6 @@ class KnltrainTraining(Training):
 
     def _found(self, ground: Ground, run: Path) -> TrainingFigures:
         result = json.loads((run / "result.json").read_text(encoding="utf-8"))
-        alone = METHODS[self._method].comes_alone
         costs, steps = result["cost_seconds"], result["worker_steps"]
         each = sum(steps) / len(steps)
         files = [run / f"trace-{rank}.json" for rank in range(len(steps))]
@@ -70,7 +68,6 @@ class KnltrainTraining(Training):
         shares = [share for share in map(hidden_share, traces) if share is not None]
         return TrainingFigures(
             _images_per_second(ground, run),
-            None if alone else _hidden(result),
             sum(costs[name] for name in COMMUNICATION) / each,
             sum(costs[name] for name in _COMPUTING) / each,
             result["train_seconds"] / each,
@@ -131,12 +128,6 @@ def steps_per_second(metrics: Path) -> float:
     steps = [each for each in read_metrics(metrics) if each["kind"] == "train"]
     seconds = steps[-1]["seconds"] - steps[0]["seconds"]
     return float((steps[-1]["step"] - steps[0]["step"]) / seconds) if seconds else 0.0
-
-
-def _hidden(result: Mapping[str, Any]) -> float | None:
-    beside = result["background_seconds"]
-    exposed = sum(result["cost_seconds"][name] for name in COMMUNICATION)
-    return 1 - exposed / beside if beside else None
 
 
 def on_node(cpus: Sequence[int], words: Sequence[str]) -> list[str]:

@@ -28,7 +28,6 @@ def row(training: Training, found: Rounds) -> dict[str, Any]:
         "efficiency": _median(shares),
         "efficiencies": shares,
         "hidden": _median(each.hidden for each in rounds),
-        "hidden_in_trace": _median(each.hidden_in_trace for each in rounds),
         "communication_seconds": _median(each.communication_seconds for each in rounds),
         "computing_seconds": _median(each.computing_seconds for each in rounds),
         "step_seconds": _median(each.step_seconds for each in rounds),

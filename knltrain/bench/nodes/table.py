@@ -9,7 +9,7 @@ from affinity.cli.layout import columns
 from knltrain.bench.exchange.table import cores_each
 
 _HEAD = (
-    "", "images/s", "of one host", "hidden", "in trace", "computing", "communication", "rounds"
+    "", "images/s", "of one host", "hidden", "computing", "communication", "rounds"
 )  # fmt: skip
 
 
@@ -60,7 +60,6 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         f"{row['images_per_second']:.2f}",
         "" if row["efficiency"] is None else f"{row['efficiency']:.3f}",
         _percent(row["hidden"]),
-        _percent(row["hidden_in_trace"]),
         f"{1e3 * computing:.1f} ms" if known else "",
         f"{1e3 * communication:.1f} ms, {row['communication_share']:.1%}" if known else "",
         ", ".join(f"{each:.2f}" for each in row["efficiencies"]),

@@ -50,23 +50,18 @@ class TrainingFigures:
     """The result of a training.
 
     - `images_per_second` is that of all workers.
-    - `hidden` is the share of communication hidden behind computing, 1 - e / b. b is the time of
-      exchanges by a thread beside the computing ones, e the time in which the worker waited for
-      them or exchanged otherwise. None where there is no such thread, or where it does only a part
-      of an exchange.
     - `communication_seconds` (waiting for others included), `computing_seconds` and `step_seconds`
       are those of a step, means over the workers; None where not measured.
-    - `traces` are kept by rank, if requested; `hidden_in_trace` is computed from them by
-      `knltrain.bench.nodes.overlap`, a mean over the workers.
+    - `traces` are kept by rank, if requested; `hidden`, the share of exchanges that lies within
+      computing, is computed from them by `knltrain.bench.nodes.overlap`, a mean over the workers.
     """
 
     images_per_second: float
-    hidden: float | None = None
     communication_seconds: float | None = None
     computing_seconds: float | None = None
     step_seconds: float | None = None
     traces: Sequence[str] = field(default=(), repr=False)
-    hidden_in_trace: float | None = None
+    hidden: float | None = None
 
     @property
     def communication_share(self) -> float | None:

@@ -8,7 +8,7 @@ from typing import Any
 from affinity.cli.layout import columns
 
 _HEAD = (
-    "", "Gbit/s", "computing, ms", "waiting, ms", "exchange, ms", "least, ms", "hidden",
+    "", "Gbit/s", "computing, ms", "waiting, ms", "exchange, ms", "least, ms", "overlaps",
     "predicted, ms", "measured, ms", "error, %", "rounds, %", "naive, %",
 )  # fmt: skip
 

@@ -57,7 +57,8 @@ from knltrain.errors import ConfigError
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Keep traces of the first steps, trace-TRAINING-RANK.json beside the JSON file.",
+    help="Keep traces of the first steps, trace-TRAINING-RANK.json beside the JSON file, and tell "
+    "from them what is hidden.",
 )
 @report_option
 def nodes(

@@ -89,8 +89,8 @@ def test_traces_and_the_parts_of_a_step_are_found(tmp_path: Path) -> None:
         found = KnltrainTraining("layerwise-gloo", "layerwise_sgd", "gloo").train(ground, tmp_path)
     assert found.images_per_second > 0
     assert [_steps(trace) for trace in found.traces] == [2, 2]
-    assert found.hidden_in_trace is not None
-    assert 0 <= found.hidden_in_trace <= 1
+    assert found.hidden is not None
+    assert 0 <= found.hidden <= 1
     parts = found.communication_seconds, found.computing_seconds, found.step_seconds
     communication, computing, step = (part or 0.0 for part in parts)
     assert min(communication, computing) > 0

@@ -8,7 +8,6 @@ NONE = dict.fromkeys(
     (
         "efficiency",
         "hidden",
-        "hidden_in_trace",
         "computing_seconds",
         "communication_seconds",
         "communication_share",
@@ -22,7 +21,6 @@ def test_table_tells_rates_and_what_is_kept_of_one_host() -> None:
     spread = {"name": "ccl", "what": "oneCCL between hosts", "images_per_second": 38.0}
     parts = {
         "hidden": 0.873,
-        "hidden_in_trace": 0.8,
         "computing_seconds": 0.75,
         "communication_seconds": 0.0421,
         "communication_share": 0.0531,
@@ -53,7 +51,7 @@ def test_table_tells_rates_and_what_is_kept_of_one_host() -> None:
     )
     assert lines[4].split() == ["one-host", "40.00"]
     parts_of_step = ["750.0", "ms", "42.1", "ms,", "5.3%"]
-    shares = ["0.951", "87%", "80%"]
+    shares = ["0.951", "87%"]
     assert lines[5].split() == ["ccl", "38.00", *shares, *parts_of_step, "0.94,", "0.96"]
     assert lines[7].startswith("communication of a step, waiting included: star's is 5.30 times")
     assert lines[7].endswith("seasgd (5.00, 5.60)")
