@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from affinity.cli.layout import table
+from knltrain.bench.cost_model.all_reduces import all_reduce_named
+from knltrain.bench.cost_model.steps import Ground, predicted_method_steps
 from knltrain.cost_model.line import Link
 from knltrain.cost_model.predicted import EXCHANGES, predicted
 from knltrain.cost_model.validation import validated
@@ -14,23 +16,45 @@ from knltrain.network.zoo.networks import network_named
 
 
 def run_cost_model(
-    network: str, ranks: Sequence[int], latency_us: float, gbytes_per_second: float
+    network: str,
+    ranks: Sequence[int],
+    latency_us: float,
+    gbytes_per_second: float,
+    *,
+    methods: Sequence[str] = (),
+    computing_ms: float = 100.0,
+    all_reduce: str = "ring",
+    servers: int | None = None,
 ) -> dict[str, Any]:
     """The report, as JSON: `predicted` rows of a network, and what `validated` returns.
 
     Each message takes `latency_us` microseconds and its bytes over `gbytes_per_second`; sums are
-    for nothing. Raises ConfigError for fewer ranks than one and for an unknown network.
+    for nothing. `steps` are those of `methods` with so much computing, after
+    `knltrain.bench.cost_model.steps`: with the `all_reduce` of a name or a file, and centers on so
+    many `servers`, None for all. `failures` are methods that have none, with the reasons. Raises
+    ConfigError for fewer ranks than one, for unknown names and for a bad file.
     """
     if not ranks or min(ranks) < 1:
         raise ConfigError(f"--ranks {','.join(map(str, ranks))}: expected 1 or more")
     size = 4 * network_named(network).packed_size
     link = Link(1e-6 * latency_us, 1e-9 / gbytes_per_second)
+    steps: list[dict[str, Any]] = []
+    failures: dict[str, str] = {}
+    if methods:
+        ground = Ground(link, all_reduce_named(all_reduce, link), servers)
+        computing = 1e-3 * computing_ms
+        steps, failures = predicted_method_steps(network, methods, ranks, computing, ground)
     return {
         "network": network,
         "parameter_bytes": size,
         "latency_us": latency_us,
         "gbytes_per_second": gbytes_per_second,
         "predicted": predicted(link, size, ranks),
+        "computing_ms": computing_ms,
+        "all_reduce_of_steps": all_reduce,
+        "servers": servers,
+        "steps": steps,
+        "failures": failures,
         **validated(),
     }
 
@@ -50,6 +74,7 @@ def format_report(report: Mapping[str, Any]) -> str:
                 ],
                 right=range(len(EXCHANGES) + 1),
             ),
+            *_steps(report),
             "all-reduce on Xeon Phi (DeepBench), from a table of 2 to 8 nodes\n"
             + table(
                 ("MB", "nodes", "predicted ms", "measured ms", "error %"),
@@ -87,3 +112,32 @@ def format_report(report: Mapping[str, Any]) -> str:
             f"{100 * report['largest_error_of_efficiency']:.1f} points",
         )
     )
+
+
+def _steps(report: Mapping[str, Any]) -> list[str]:
+    """A line for each method, a column for each number of ranks."""
+    rows, servers = report["steps"], report["servers"] or "all"
+    by_method: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for row in rows:
+        by_method.setdefault(row["method"], {})[row["ranks"]] = row
+    ranks = list(dict.fromkeys(row["ranks"] for row in rows))
+    lines = [
+        (
+            name,
+            found[max(found)]["formula"],
+            *(
+                f"{1e3 * found[each]['step_seconds']:,.2f}" if each in found else ""
+                for each in ranks
+            ),
+        )
+        for name, found in by_method.items()
+    ]
+    if not rows:
+        return []
+    told = [
+        f"a step of each method with {report['computing_ms']:g} ms of computing, all-reduces by "
+        f"{report['all_reduce_of_steps']}, servers of centers: {servers}; predicted milliseconds",
+        table(("method", "exchange", *map(str, ranks)), lines, right=range(2, len(ranks) + 2)),
+        *(f"{name} has none: {reason}" for name, reason in report["failures"].items()),
+    ]
+    return ["\n".join(told)]

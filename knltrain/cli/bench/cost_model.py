@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from knltrain.cli.bench.report import check_files, numbers, report_option, show
+from knltrain.cli.bench.report import check_files, listed, numbers, report_option, show
 
 _ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 
@@ -28,15 +28,43 @@ _ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
     show_default=True,
     help="Of a link, each way.",
 )
+@click.option(
+    "--methods",
+    default="",
+    help="Predict steps of these methods, too: as 'knltrain methods' lists them, or all.",
+)
+@click.option(
+    "--computing-ms",
+    type=_ABOVE_ZERO,
+    default=100.0,
+    show_default=True,
+    help="Of such a step, without its exchange.",
+)
+@click.option(
+    "--all-reduce",
+    default="ring",
+    show_default=True,
+    help="Of such steps: ring, recursive-doubling, halving-and-doubling, tree, the measured times "
+    "knl-omni-path, or a CSV file of bytes,ranks,seconds.",
+)
+@click.option(
+    "--servers",
+    type=click.IntRange(min=1),
+    help="Ranks on which centers lie that workers visit; default: all.",
+)
 @report_option
 def cost_model(
     network: str,
     ranks: str,
     latency_us: float,
     gbytes_per_second: float,
+    methods: str,
+    computing_ms: float,
+    all_reduce: str,
+    servers: int | None,
     report_file: Path | None,
 ) -> None:
-    """Predict exchanges of a network by several algorithms; compare with published runs.
+    """Predict exchanges of a network, and steps of methods; compare with published runs.
 
     Nothing is measured.
     """
@@ -44,5 +72,14 @@ def cost_model(
 
     check_files(report_file)
     wanted = numbers("--ranks", ranks)
-    report = run_cost_model(network, wanted, latency_us, gbytes_per_second)
+    report = run_cost_model(
+        network,
+        wanted,
+        latency_us,
+        gbytes_per_second,
+        methods=listed(methods),
+        computing_ms=computing_ms,
+        all_reduce=all_reduce,
+        servers=servers,
+    )
     show(report, format_report, report_file)

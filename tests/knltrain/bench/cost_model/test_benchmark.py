@@ -38,3 +38,26 @@ def test_what_cannot_be_predicted_is_refused() -> None:
         run_cost_model("lenet", [2, 0], 1.0, 1.0)
     with pytest.raises(ConfigError, match="did you mean 'lenet'"):
         run_cost_model("lenett", [2], 1.0, 1.0)
+
+
+def test_the_docs_have_steps_of_methods() -> None:
+    text = DOCS.read_text(encoding="utf-8")
+    names = ("sync_easgd1", "sync_easgd", "sync_easgd3", "original_easgd", "seasgd", "caffe_mpi")
+    report = run_cost_model("googlenet", [2, 8, 64], 1.0, 8.0, methods=names, servers=1)
+    for name in names:
+        rows = [row for row in report["steps"] if row["method"] == name]
+        cells = (f"`{name}`", *(f"{1e3 * row['step_seconds']:.2f}" for row in rows))
+        assert f"| {' | '.join(cells)} |" in text
+
+
+def test_steps_have_a_line_for_each_method_and_a_column_for_each_number_of_ranks() -> None:
+    report = run_cost_model(
+        "lenet", [1, 2], 1.0, 1.0, methods=["sync_sgd", "asgd"], computing_ms=50.0
+    )
+    told = format_report(report)
+    assert "a step of each method with 50 ms of computing, all-reduces by ring, servers" in told
+    lines = [line.split() for line in told.splitlines()]
+    assert ["asgd", "none", "50.00"] in lines
+    assert ["sync_sgd", "all-reduce", "50.00", "51.73"] in lines
+    assert "asgd has none: exchange.method = 'asgd' with 2 workers" in told
+    assert "a step of each method" not in format_report(run_cost_model("lenet", [2], 1.0, 1.0))
