@@ -8,25 +8,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vectorized_ops import shapes
-
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of a call; a rank sends at least `wire_bytes`, in `wire_steps` messages in a row."""
+    """The cost of a call; a rank sends at least `wire_bytes`, in `wire_steps` messages in a row.
+
+    `flops` and `memory_bytes` are by definition, `executed_flops` and `layout_bytes` by the
+    algorithm and the layout.
+    """
 
     flops: int
     memory_bytes: int
+    executed_flops: int
+    layout_bytes: int
     wire_bytes: float = 0.0
     wire_steps: int = 0
-
-    @classmethod
-    def of(cls, computing: shapes.Cost, wire_bytes: float = 0.0, wire_steps: int = 0) -> Cost:
-        """Return the cost of computing plus that of sending."""
-        return cls(computing.flops, computing.compulsory_bytes, wire_bytes, wire_steps)
-
-
-NOTHING = shapes.Cost(0, 0)
 
 
 def ring_bytes(bytes_: int, ranks: int) -> float:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
-from knltrain.distributed_ops.costs import NOTHING, Cost
+from knltrain.distributed_ops.costs import Cost
 from knltrain.distributed_ops.options import Options
 from knltrain.distributed_ops.times import DIRECTIONS, Times
 from knltrain.errors import NetworkError
 from vectorized_ops import shapes
 from vectorized_ops.layout import AnyArray
+from vectorized_ops.shapes.execution import ExecutedCost, executed
+
+_PACKED: Final = ("numba", "channels_last")
+"""Implementations of our own, whose algorithms and layout are counted; others by definition."""
 
 
 class Layer(ABC):
@@ -42,16 +46,33 @@ class Layer(ABC):
 
     def cost(self, direction: str) -> Cost:
         """Return the cost of a call of a direction, a key of `times`; the layer may lack it."""
-        return Cost.of(self._computing(direction))
+        parts = self._computed_by(direction)
+        costs = [self.shape.costs[each] for each in parts]
+        flops, moved = sum(c.flops for c in costs), sum(c.compulsory_bytes for c in costs)
+        if self.options.implementation not in _PACKED:
+            return Cost(flops, moved, flops, moved)
+        done = [self._executed(each) for each in parts]
+        return Cost(
+            flops,
+            moved,
+            sum(each.executed_flops for each in done),
+            sum(each.layout_bytes for each in done),
+        )
 
     def clear_times(self) -> None:
         """Reset the times, for example after the first steps, which compile."""
         for times in self.times.values():
             times.clear()
 
-    def _computing(self, direction: str) -> shapes.Cost:
-        """Return the cost of a call of a direction, of computing and memory only."""
-        return self.shape.costs.get(direction, NOTHING)
+    def _computed_by(self, direction: str) -> tuple[str, ...]:
+        """Return the keys of the shape's `costs` that a call of a direction computes."""
+        return (direction,) if direction in self.shape.costs else ()
+
+    def _executed(self, part: str) -> ExecutedCost:
+        """Return what the implementation's algorithm and layout make of a part."""
+        choice = getattr(getattr(self, "_operation", None), "choices", {}).get(part)
+        pads = self.options.implementation == "numba" or isinstance(self.shape, shapes.DenseShape)
+        return executed(self.shape, part, None if choice is None else choice.name, pads=pads)
 
     def _array(self, *shape: int) -> AnyArray:
         """Make an array in the memory order of the implementation; the first of `shape` is N."""

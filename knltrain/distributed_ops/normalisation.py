@@ -8,7 +8,6 @@ from typing import Any, final
 import numpy as np
 
 from knltrain.communication.reduction import Reducer
-from knltrain.distributed_ops.costs import NOTHING
 from knltrain.distributed_ops.gradient import GradientHandle
 from knltrain.distributed_ops.options import Options
 from knltrain.distributed_ops.times import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD
@@ -16,7 +15,7 @@ from knltrain.distributed_ops.weighted import WeightedLayer
 from knltrain.errors import NetworkError
 from vectorized_ops.epilogue import IDENTITY
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.shapes import BatchNormalisationShape, Cost
+from vectorized_ops.shapes import BatchNormalisationShape
 
 Shape = tuple[int, int, int, int]
 
@@ -99,14 +98,10 @@ class BatchNormalisation(WeightedLayer):
         """The shape of the operation, for N images."""
         return self._shape
 
-    def _computing(self, direction: str) -> Cost:
-        """Return the cost; `backward_weights` does the whole backward pass."""
-        costs = self._shape.costs
-        found = {
-            FORWARD: costs["statistics"] + costs["forward"],
-            BACKWARD_WEIGHTS: costs["backward_data"],
-        }
-        return found.get(direction, NOTHING)
+    def _computed_by(self, direction: str) -> tuple[str, ...]:
+        """Return the keys of the shape's costs; `backward_weights` does the whole backward pass."""
+        found = {FORWARD: ("statistics", "forward"), BACKWARD_WEIGHTS: ("backward_data",)}
+        return found.get(direction, ())
 
     def _pieces(self, values: AnyArray, gradient: AnyArray) -> Iterator[tuple[int, int]]:
         parameters, out = self.parameters, self.gradients

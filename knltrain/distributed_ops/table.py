@@ -10,6 +10,8 @@ from knltrain.distributed_ops.costs import Cost
 from knltrain.distributed_ops.layer import Layer
 from knltrain.distributed_ops.machine import Machine
 from knltrain.distributed_ops.times import Times
+from knltrain.profile.bounds import binding
+from vectorized_ops.machine_bounds import Bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +20,10 @@ class Row:
 
     - `arithmetic_intensity`: operations per byte of memory
     - `communication_intensity`: operations per byte sent; None if nothing is sent
-    - `roofline_seconds`: the larger of operations / peak and bytes / bandwidth; `bound` says which
-    - `efficiency`: `roofline_seconds` / `compute_seconds`. It can exceed 1: Winograd and Strassen
-      need fewer operations than are counted, and tensors in caches count as memory traffic.
+    - `roofline_seconds`: the larger of executed operations / peak and bytes of the layout /
+      bandwidth; `bound` is that of `knltrain.profile.bounds`
+    - `efficiency`: `roofline_seconds` / `compute_seconds`. It can exceed 1: tensors in caches count
+      as memory traffic.
     - `wire_bound_seconds`: latency × steps + bytes / the network's bandwidth
     """
 
@@ -30,6 +33,8 @@ class Row:
     calls: int
     flops: int
     memory_bytes: int
+    executed_flops: int
+    layout_bytes: int
     wire_bytes: float
     compute_seconds: float
     issued_seconds: float
@@ -56,9 +61,10 @@ def _rows(layers: Iterable[Layer], machine: Machine) -> Iterator[Row]:
 
 
 def _row(layer: Layer, direction: str, times: Times, cost: Cost, machine: Machine) -> Row:
-    by_peak = cost.flops / machine.flops_per_second
-    by_memory = cost.memory_bytes / machine.memory_bytes_per_second
     compute = times.compute_seconds / times.calls
+    bounds = Bounds(machine.flops_per_second, machine.memory_bytes_per_second)
+    bound = binding(cost.executed_flops, cost.layout_bytes, bounds, compute)
+    assert bound is not None  # it moves bytes
     return Row(
         layer=layer.name,
         kind=layer.kind,
@@ -66,15 +72,17 @@ def _row(layer: Layer, direction: str, times: Times, cost: Cost, machine: Machin
         calls=times.calls,
         flops=cost.flops,
         memory_bytes=cost.memory_bytes,
+        executed_flops=cost.executed_flops,
+        layout_bytes=cost.layout_bytes,
         wire_bytes=cost.wire_bytes,
         compute_seconds=compute,
         issued_seconds=times.issued_seconds / times.calls,
         exposed_seconds=times.exposed_seconds / times.calls,
         arithmetic_intensity=cost.flops / cost.memory_bytes,
         communication_intensity=cost.flops / cost.wire_bytes if cost.wire_bytes else None,
-        bound="compute" if by_peak >= by_memory else "memory",
-        roofline_seconds=max(by_peak, by_memory),
-        efficiency=max(by_peak, by_memory) / compute if compute else 0.0,
+        bound=bound.bound,
+        roofline_seconds=bound.seconds,
+        efficiency=bound.seconds / compute if compute else 0.0,
         wire_bound_seconds=_wire_bound(cost, machine),
     )
 

@@ -6,6 +6,7 @@ import time
 import zlib
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -104,13 +105,14 @@ class WeightedLayer(Layer):
     def cost(self, direction: str) -> Cost:
         """See `Layer.cost`; the bytes sent count for the gradient."""
         if direction == UPDATE:
-            return Cost.of(shapes.SgdShape(self._packed.size).costs[UPDATE])
-        computing = self._computing(direction)
+            update = shapes.SgdShape(self._packed.size).costs[UPDATE]
+            return Cost(*2 * (update.flops, update.compulsory_bytes))
+        computing = super().cost(direction)
         if direction != BACKWARD_WEIGHTS:
-            return Cost.of(computing)
+            return computing
         ranks = self.reducer.ranks
         wire = ring_bytes(FLOAT_BYTES * self._packed.size, ranks)
-        return Cost.of(computing, wire, ring_steps(ranks))
+        return replace(computing, wire_bytes=wire, wire_steps=ring_steps(ranks))
 
 
 class ProductLayer(WeightedLayer):

@@ -3,12 +3,6 @@ from __future__ import annotations
 import pytest
 
 from knltrain.distributed_ops import costs
-from vectorized_ops import shapes
-
-
-def test_what_is_sent_stands_beside_what_is_computed() -> None:
-    computing = shapes.DenseShape(2, 3, 5).costs["forward"]
-    assert costs.Cost.of(computing, 7.5, 4) == costs.Cost(60, 4 * (6 + 15 + 10), 7.5, 4)
 
 
 @pytest.mark.parametrize(("ranks", "bytes_"), [(1, 0), (2, 1000), (4, 1500), (1000, 1998)])

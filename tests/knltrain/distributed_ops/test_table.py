@@ -58,6 +58,24 @@ def test_roofline_is_the_larger_of_both_bounds(
     assert forward.efficiency == pytest.approx(seconds / 2.0)
 
 
+def test_what_binds_is_what_a_profile_says() -> None:
+    """Alike terms bind together; a short call far from both is bound by neither."""
+    layer = Dense("dense", 4, 20, 16, SingleProcessReducer(), Options("reference"))
+    layer.times[FORWARD].calls, layer.times[FORWARD].compute_seconds = 2, 8e-4
+    (mixed,) = table([layer], Machine(FLOPS / 3e-4, BYTES / 2.9e-4))
+    (far,) = table([layer], Machine(FLOPS / 1e-4, BYTES / 5e-5))
+    assert (mixed.bound, far.bound) == ("mixed", "latency")
+
+
+def test_bounds_are_of_what_is_executed() -> None:
+    layer = Dense("dense", 4, 20, 16, SingleProcessReducer(), Options("numba"))
+    layer.times[FORWARD].calls, layer.times[FORWARD].compute_seconds = 1, 8.0
+    (row,) = table([layer], Machine(FLOPS, 1e9))
+    assert (row.flops, row.executed_flops) == (FLOPS, 4 * FLOPS)
+    assert (row.roofline_seconds, row.efficiency) == (4.0, 0.5)
+    assert row.arithmetic_intensity == FLOPS / BYTES
+
+
 def test_bound_of_the_network_counts_latency_and_bytes(layer: Dense) -> None:
     forward, weights = table([layer], Machine(1e9, 1e9, 1344.0, 0.25))
     assert forward.wire_bound_seconds is None
