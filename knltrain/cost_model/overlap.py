@@ -48,9 +48,12 @@ AFTERWARDS: Final = Overlap([Piece(1.0, 1.0)])
 """That of an exchange which begins when all is computed."""
 
 
-def meanwhile(share: float) -> Overlap:
-    """A share of the exchange begins with computing, and the rest behind it."""
-    return Overlap([Piece(0.0, share), Piece(1.0, 1.0 - share)])
+def meanwhile(share: float, *, behind: float = 1.0) -> Overlap:
+    """A share of the exchange is hidden `behind` a share of computing; the rest comes afterwards.
+
+    In the mean over all steps these are fewer than all where not every step has an exchange.
+    """
+    return Overlap([Piece(1.0 - behind, share), Piece(1.0, 1.0 - share)])
 
 
 def by_parts(network: Network, parts: Sequence[slice]) -> Overlap:

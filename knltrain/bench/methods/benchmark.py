@@ -12,7 +12,14 @@ from functools import partial
 from typing import Any
 
 from affinity import read_topology
-from knltrain.bench.methods.entrants import ALONE, Entrant, Scaling, configuration, entrants
+from knltrain.bench.methods.entrants import (
+    ALONE,
+    Entrant,
+    Scaling,
+    configuration,
+    entrants,
+    learning_of,
+)
 from knltrain.bench.methods.one_run import RunFigures, carry_out
 from knltrain.bench.methods.prediction import predicted_steps
 from knltrain.bench.methods.report import rows
@@ -60,12 +67,17 @@ def run_methods_benchmark(
     def planned(entrant: Entrant, seed: int) -> RunConfig:
         return configuration(entrant, task, threads=threads, seed=seed, link=link, scaling=scaling)
 
+    def train_steps(entrant: Entrant) -> int:
+        return task.epochs * (task.train_images // learning_of(entrant, task, scaling).batch)
+
     refused = _refused(everyone, planned)
     able = [each for each in everyone if each.name not in refused]
     with signals_raise():
         foreseen: dict[str, float] = {}
         if predicts:
-            foreseen = predicted_steps(able, partial(planned, seed=1), min(rounds, 3), tell)
+            foreseen = predicted_steps(
+                able, partial(planned, seed=1), train_steps, min(rounds, 3), tell
+            )
         for seed in range(1, rounds + 1):
             for each in everyone:
                 found = refused.get(each.name) or carry_out(planned(each, seed))

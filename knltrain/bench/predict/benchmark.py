@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, final
 
 from affinity import read_topology
-from knltrain.assembly.names import build_network
 from knltrain.bench.exchange.cores import cores_of
 from knltrain.bench.methods.entrants import entrants
 from knltrain.bench.nodes.hosts import hosts
 from knltrain.bench.nodes.link import link_gbytes_per_second
+from knltrain.bench.predict.overlap import overlap_of
 from knltrain.bench.predict.steps import (
     COMPUTING,
     Ground,
@@ -35,12 +35,10 @@ from knltrain.bench.step.bounds import bounds_of
 from knltrain.bench.step.peer_process import PeerError
 from knltrain.config import RunConfig
 from knltrain.cost_model.method_step import MeasuredExchange
-from knltrain.cost_model.overlap import Overlap, by_parts, meanwhile
 from knltrain.errors import ConfigError
 from knltrain.exchange.strategies.method import Method
 from knltrain.launch.signals import signals_raise
 from knltrain.launch.temporary_folder import temporary_folder
-from knltrain.network.layer_slices import layer_parts
 
 WITHIN = 0.1
 """The error that counts as met, where the rounds of a training differ by less."""
@@ -239,18 +237,8 @@ def _fitted(
         }
         if extra:
             computing = statistics.median(found.median(COMPUTING) for found in light.values())
-            exchanges[name] = MeasuredExchange(extra, computing, _overlap(runs[name]))
+            exchanges[name] = MeasuredExchange(extra, computing, overlap_of(runs[name]))
     return exchanges
-
-
-def _overlap(config: RunConfig) -> Overlap:
-    """How the exchange of a run overlaps with its computing."""
-    method = method_of(config)
-    if not method.strategy.hears_of_parts:
-        return meanwhile(method.strategy.overlapped_share(method))
-    network = build_network(config)
-    own = method.strategy.own_settings(config.exchange, network)
-    return by_parts(network, own.get("parts") or layer_parts(network))
 
 
 def _row(

@@ -47,6 +47,7 @@ def test_all_afterwards_is_exposed_and_all_meanwhile_is_not_before_computing_end
     assert meanwhile(1.0).on_link(1.0, 2.0) == 3.0
     assert meanwhile(0.5).exposed(3.0, 2.0) == 1.5
     assert meanwhile(0.5).exposed(5.0, 2.0) == 3.0
+    assert meanwhile(1.0, behind=0.25).exposed(3.0, 2.0) == 2.5
 
 
 def test_of_what_is_hidden_nothing_is_known() -> None:
