@@ -38,7 +38,7 @@ are there for an evaluation or a checkpoint."""
 
 COMMUNICATION = ("waiting", "moving")
 
-_WALL = "wall"
+_WALL, _PROCESSOR = "wall", "processor"
 _APART = ("reading", "set_up", "training", "meeting", "evaluation", "checkpoint")
 """The clocks that exclude each other."""
 
@@ -145,6 +145,9 @@ class Clocks:
     _counted_until: float = field(default=0.0, init=False)
     _begun: float = field(default_factory=lambda: time.perf_counter(), init=False)
     _wall_before: float = field(default=0.0, init=False)
+    _processor_begun: float = field(default=0.0, init=False)
+    processor_seconds: float = field(default=0.0, init=False)
+    """Of all threads of the process, from the first step's begin to the last one's end."""
 
     @classmethod
     def over(cls, exchanges: ExchangeClocks) -> Clocks:
@@ -156,12 +159,14 @@ class Clocks:
         now = time.perf_counter()
         self.set_up.seconds += now - self._made - (self.reading.seconds - self._read_before)
         self._counted_until = now - self._besides_training
+        self._processor_begun = time.process_time() - self.processor_seconds
 
     def step_done(self) -> None:
         """Count the time since the last step's end, or since `set_out`, as training."""
         now = time.perf_counter() - self._besides_training
         self.training.seconds += now - self._counted_until
         self._counted_until = now
+        self.processor_seconds = time.process_time() - self._processor_begun
 
     @property
     def _besides_training(self) -> float:
@@ -215,14 +220,15 @@ class Clocks:
         return sum(costs.values()) - costs["rest"]
 
     def seconds(self) -> dict[str, float]:
-        """Seconds of every clock by its name, as a checkpoint keeps them, and of the `wall`."""
+        """Seconds of every clock by its name, as a checkpoint keeps them, of wall and processor."""
         clocks = {each.name: getattr(self, each.name).seconds for each in fields(self) if each.init}
-        return {**clocks, _WALL: self.wall_seconds}
+        return {**clocks, _WALL: self.wall_seconds, _PROCESSOR: self.processor_seconds}
 
     def go_on_from(self, seconds: Mapping[str, float]) -> None:
         """Let the clocks continue where those of a stopped run stood; unknown ones are left out."""
         self._read_before = seconds.get("reading", 0.0)
-        for name in self.seconds().keys() & seconds.keys() - {_WALL}:
+        self.processor_seconds += seconds.get(_PROCESSOR, 0.0)
+        for name in self.seconds().keys() & seconds.keys() - {_WALL, _PROCESSOR}:
             getattr(self, name).seconds += seconds[name]
         by_classes = sum(seconds.get(name, 0.0) for name in _APART)
         self._wall_before += seconds.get(_WALL, by_classes)

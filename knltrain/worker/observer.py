@@ -59,6 +59,9 @@ class RunResult:
     """By rank: from the making of a worker to here, by a clock apart from those of the classes."""
     worker_clocks_shares: tuple[float, ...]
     """By rank: the share of that in which a class has gone on, the rest left out; at most 1."""
+    worker_processor_seconds: tuple[float, ...]
+    """By rank: of all threads of a worker's process, from its first step to its last, with what it
+    did in between besides training."""
 
 
 def result_of(worker: WorkerView) -> RunResult:
@@ -77,8 +80,8 @@ def result_of(worker: WorkerView) -> RunResult:
     costs = clocks.costs()
     costs = dict(zip(costs, _means(worker.team, list(costs.values())), strict=True))
     communication = sum(costs[name] for name in COMMUNICATION)
-    walls, measured = of_all_workers(
-        worker.team, [clocks.wall_seconds, clocks.measured_seconds]
+    walls, measured, processor = of_all_workers(
+        worker.team, [clocks.wall_seconds, clocks.measured_seconds, clocks.processor_seconds]
     ).T.tolist()
     return RunResult(
         steps=progress.step,
@@ -100,6 +103,7 @@ def result_of(worker: WorkerView) -> RunResult:
         worker_clocks_shares=tuple(
             own / wall if wall else 0.0 for own, wall in zip(measured, walls, strict=True)
         ),
+        worker_processor_seconds=tuple(processor),
     )
 
 

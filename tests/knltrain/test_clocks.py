@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from knltrain import clocks as clocks_module
@@ -158,6 +160,20 @@ def test_the_wall_clock_goes_on_with_the_others(now):
         clocks.go_on_from(kept)
         now[0] += 4.0
         assert clocks.wall_seconds == wall + now[0] - begun
+
+
+def test_processor_time_is_that_of_steps_and_goes_on(now, monkeypatch):
+    used = [5.0]
+    monkeypatch.setattr(time, "process_time", lambda: used[0])
+    clocks = Clocks()
+    clocks.go_on_from({"processor": 100.0})
+    used[0] = 7.0  # for the set-up
+    clocks.set_out()
+    for end in (8.0, 11.0):
+        used[0] = end
+        clocks.step_done()
+    used[0] = 50.0
+    assert clocks.processor_seconds == clocks.seconds()["processor"] == 104.0
 
 
 def test_clocks_of_exchanges_forget_the_rehearsal(now):

@@ -36,15 +36,19 @@ def rows(
       never reached it.
     - `clocks_share` is the share of a worker's wall clock that the classes of cost have without the
       rest, of the worker where it is farthest from 1.
+    - `processor_seconds` are those of all workers in a step. `communication_processor_seconds` are
+      what of these `none` with as many workers did not need, which waits and moves nothing: medians
+      over the rounds; None without it.
     - `faster_than_one` and `faster_than_original` are medians of the ratios of that time.
     - `predicted_images_per_second` is that of a step that was foreseen, or None.
     - A row with a `failure` has nothing else.
     """
-    return [_row(each, runs, task, accuracy, scaling, foreseen) for each in everyone]
+    return [_row(each, everyone, runs, task, accuracy, scaling, foreseen) for each in everyone]
 
 
 def _row(
     entrant: Entrant,
+    everyone: Sequence[Entrant],
     runs: Runs,
     task: Task,
     accuracy: float,
@@ -53,6 +57,10 @@ def _row(
 ) -> dict[str, Any]:
     found = runs[entrant.name]
     settings, learning = task.settings[entrant.method], learning_of(entrant, task, scaling)
+    idle = next(
+        (each for each in everyone if (each.method, each.workers) == ("none", entrant.workers)),
+        None,
+    )
     head = {
         "entrant": entrant.name,
         "method": entrant.method,
@@ -72,7 +80,13 @@ def _row(
     seconds = foreseen.get(entrant.name)
     predicted = None if seconds is None else learning.batch / seconds
     figures = _figures(entrant.name, runs, accuracy)
-    return {**head, **figures, "predicted_images_per_second": predicted}
+    more = None if idle is None else _more_processor_seconds(found, runs[idle.name])
+    return {
+        **head,
+        **figures,
+        "communication_processor_seconds": more,
+        "predicted_images_per_second": predicted,
+    }
 
 
 def _figures(name: str, runs: Runs, accuracy: float) -> dict[str, Any]:
@@ -103,11 +117,28 @@ def _figures(name: str, runs: Runs, accuracy: float) -> dict[str, Any]:
             max(result["worker_clocks_shares"], key=lambda share: abs(1 - share))
             for result in results
         ),
+        "processor_seconds": statistics.median(map(_processor_seconds, results)),
         "curves": [
             {key: [each[key] for each in one.tests] for key in ("seconds", "epoch", "accuracy")}
             for one in found
         ],
     }
+
+
+def _processor_seconds(result: Mapping[str, Any]) -> float:
+    """Of all workers, in a step."""
+    return float(sum(result["worker_processor_seconds"]) / max(result["steps"], 1))
+
+
+def _more_processor_seconds(ours: Sequence[RunFigures], idle: Sequence[RunFigures]) -> float | None:
+    """What a step needs more than one of workers that never meet."""
+    if any(each.failure for each in idle):
+        return None
+    more = (
+        _processor_seconds(own.result) - _processor_seconds(none.result)
+        for own, none in zip(ours, idle, strict=True)
+    )
+    return float(statistics.median(more))
 
 
 def _reached(found: RunFigures, accuracy: float, key: str) -> float:

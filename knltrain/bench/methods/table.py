@@ -38,6 +38,8 @@ def format_table(report: Report) -> str:
         *_results(report, whole),
         "",
         *_costs(whole),
+        "",
+        *_processors(whole),
     ]
     return "\n".join([*lines, *(f"{row['entrant']} failed: {row['failure']}" for row in failed)])
 
@@ -99,6 +101,26 @@ def _cost(row: Mapping[str, Any]) -> tuple[str, ...]:
         f"{row['communication_share']:.1%}",
         f"{row['clocks_share']:.1%}",
     )
+
+
+def _processors(whole: list[dict[str, Any]]) -> list[str]:
+    head = ("", "processor ms", "of these to communicate, ms")
+    rows = [
+        (
+            row["entrant"],
+            f"{1e3 * row['processor_seconds']:.3f}",
+            "-"
+            if row["communication_processor_seconds"] is None
+            else f"{1e3 * row['communication_processor_seconds']:.3f}",
+        )
+        for row in whole
+    ]
+    return [
+        "processor time of all workers in a step, and what of it the method 'none' with as many "
+        "workers does not need",
+        "",
+        *columns([head, *rows], right=(1, 2)),
+    ]
 
 
 def _rate(images_per_second: float | None) -> str:

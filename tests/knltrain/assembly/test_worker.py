@@ -245,6 +245,7 @@ def test_resuming_a_finished_run_keeps_its_result(config, run, tmp_path):
     costs_after, costs_before = after.pop("cost_seconds"), before.pop("cost_seconds")
     (wall_after,), (wall_before,) = (each.pop("worker_wall_seconds") for each in (after, before))
     assert wall_after > wall_before
+    assert before["worker_processor_seconds"][0] > 0
     for each in (after, before):
         assert 0.8 < each.pop("worker_clocks_shares")[0] <= 1
     assert after == before

@@ -23,6 +23,8 @@ def found(seconds_and_accuracies: list[tuple[float, float]], waiting: float = 1.
         "train_seconds": last_seconds,
         "communication_share": (waiting + 1.0) / last_seconds,
         "cost_seconds": {**dict.fromkeys((*COSTS, *BESIDES), 1.0), "waiting": waiting},
+        "steps": 10,
+        "worker_processor_seconds": [last_seconds, 2 * last_seconds],
         "worker_clocks_shares": [0.99, 0.9 + 0.08 * (waiting == 1.0)],
     }
     tests = [

@@ -51,6 +51,19 @@ def test_costs_are_medians_and_the_share_is_the_runs_own(
     assert ours["communication_share"] == pytest.approx((3 / 8 + 2 / 10) / 2)
 
 
+def test_processor_time_of_communication_is_what_workers_that_never_meet_do_not_need(
+    runs: dict[str, list[RunFigures]], by_name: dict[str, dict[str, Any]]
+) -> None:
+    assert by_name["sync_easgd"]["processor_seconds"] == pytest.approx(3 * 9 / 10)
+    assert by_name["sync_easgd"]["communication_processor_seconds"] is None
+    everyone = [Entrant(name, name, 2) for name in ("none", "sync_easgd")]
+    theirs = {"none": runs["one worker"][::-1], "sync_easgd": runs["original_easgd"]}
+    idle, ours = rows(everyone, theirs, task_named("lenet", None), 0.97)
+    assert idle["communication_processor_seconds"] == 0
+    found = ours["communication_processor_seconds"]
+    assert found == pytest.approx(0.3 * ((16 - 30) + (40 - 20)) / 2)
+
+
 def test_a_step_that_was_foreseen_is_told_as_images_per_second(
     by_name: dict[str, dict[str, Any]],
 ) -> None:
