@@ -80,6 +80,10 @@ class DerivedSource(ImageSource):
         source, there = self._place(row)
         return source.picture_name(there)
 
+    def chosen(self, rows: Rows) -> ImageSource:
+        """Chosen in their sources, so that none but these take the place of broken ones."""
+        return _Chosen(self, rows)
+
     def _place(self, row: int) -> tuple[ImageSource, int]:
         if not 0 <= row < len(self):
             raise IndexError(f"picture {row} of {len(self)}")
@@ -104,3 +108,27 @@ class Selection(DerivedSource):
         whole = self.sources[0].contents()
         recipe = f"{whole.digest} {xxh3_128(np.ascontiguousarray(self._rows).data).hexdigest()}"
         return contents_of_recipe(recipe, len(self), whole.image_shape)
+
+
+@final
+class _Chosen(DerivedSource):
+    """Pictures `rows` (n,) of a derived source: those of each of its sources are chosen there."""
+
+    def __init__(self, whole: DerivedSource, rows: Rows) -> None:
+        self._contents = Selection(whole, rows).contents()
+        numbers, there = whole.places(rows)
+        used, self._numbers = np.unique(numbers, return_inverse=True)
+        self._there, parts = np.empty_like(rows), []
+        for number in used.tolist():
+            (mine,) = np.nonzero(numbers == number)
+            self._there[mine] = np.arange(len(mine))
+            parts.append(whole.sources[number].chosen(there[mine]))
+        super().__init__(parts, whole.labels[rows], whole.class_names)
+
+    def places(self, rows: Rows) -> tuple[Rows, Rows]:
+        """In what was chosen of each source."""
+        return self._numbers[rows], self._there[rows]
+
+    def contents(self) -> HalfContents:
+        """Of the whole source's contents and the rows."""
+        return self._contents

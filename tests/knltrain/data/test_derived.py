@@ -54,6 +54,20 @@ def test_pictures_of_several_sources_keep_their_order() -> None:
     assert len(both.pictures_of(rows[:0])) == 0
 
 
+def test_what_is_chosen_of_several_sources_is_told_apart_as_a_selection_of_them() -> None:
+    train = raw_halves().train
+    both = joined([train, Selection(train, np.arange(37)[::-1])])
+    rows = np.array([40, 3, 37, 36])
+    found = both.chosen(rows)
+    for place, picture in enumerate(found.pictures_of(np.arange(4))):
+        np.testing.assert_array_equal(picture, both.picture(int(rows[place])))
+    assert found.contents() == Selection(both, rows).contents()
+    assert (found.labels.tolist(), found.held_bytes) == (
+        both.labels[rows].tolist(),
+        both.held_bytes,
+    )
+
+
 @pytest.mark.parametrize("kind", ["raw", "encoded"])
 def test_a_packed_file_is_read_ahead_in_one_piece(tmp_path: Path, kind: str, asked: Parts) -> None:
     given = raw_halves() if kind == "raw" else encoded_halves(tmp_path / "given")

@@ -7,7 +7,9 @@ import pytest
 
 from knltrain.data.contents import HalfContents
 from knltrain.data.encoded import DecodingRules, EncodedPictures, EncodedSource
-from knltrain.data.source import SKIPPED
+from knltrain.data.readers.parts import joined
+from knltrain.data.relabelled import with_classes_of
+from knltrain.data.source import SKIPPED, ImageSource
 from knltrain.errors import BrokenPicture, DataError
 
 from .pictures import jpeg, texture
@@ -119,3 +121,22 @@ def test_pictures_that_are_chosen_are_replaced_by_each_other_alone() -> None:
     assert found.contents() != source().chosen(np.array([6, 3, 1])).contents()
     with pytest.raises(BrokenPicture, match=r"none of the 1 next pictures"):
         source(2, 6).chosen(np.array([6, 2])).picture(0)
+
+
+@pytest.mark.parametrize("kind", ["one", "several", "chosen again", "other labels"])
+def test_no_picture_of_the_other_half_takes_the_place_of_a_broken_one(kind: str) -> None:
+    """Of pictures 0, 1 and 5 one is broken: 5 takes its place, not 3, which has its label, too."""
+    rows, broken = np.array([0, 1, 5]), 1
+    whole: ImageSource = source(broken)
+    if kind == "other labels":
+        whole = with_classes_of(whole, ("c", "b", "a"), "x")
+    elif kind != "one":
+        whole, rows = joined([source(), whole]), np.array([13, 9, 0])
+    found = whole.chosen(rows)
+    if kind == "chosen again":
+        found = found.chosen(np.array([2, 1, 0])).chosen(np.array([2, 1, 0]))
+    assert found.labels.tolist() == whole.labels[rows].tolist()
+    for place, row in enumerate(rows.tolist()):
+        good = 5 if row % 8 == broken else row % 8
+        assert np.array_equal(found.picture(place), source().picture(good))
+    assert found.class_names == whole.class_names
