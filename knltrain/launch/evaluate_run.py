@@ -90,7 +90,8 @@ def evaluate_run(
         halves = read_halves(config)
         notes += [*halves.notes, *_absent(halves, half, known)]
     images, *crops = _images(config, halves, known, half)
-    whole, at_a_time = _in_whole_batches(config)
+    whole, at_a_time, other = _in_whole_batches(config)
+    notes += other
     batch = min(at_a_time, len(images.labels))
     backend = build_backend(whole, network, batch, threads_here(config))
     try:
@@ -166,8 +167,8 @@ def _images(
     return [LabelledImages(source, each) for each in made]
 
 
-def _in_whole_batches(config: RunConfig) -> tuple[RunConfig, int]:
-    """The same run with micro-batch 0, and how many images to evaluate at a time.
+def _in_whole_batches(config: RunConfig) -> tuple[RunConfig, int, tuple[str, ...]]:
+    """The same run with micro-batch 0, how many images to evaluate at a time, and notes.
 
     That is a batch, as of one worker in place of all, or a micro-batch: evaluation needs neither
     the measurements nor the sums that a gradient needs.
@@ -175,17 +176,24 @@ def _in_whole_batches(config: RunConfig) -> tuple[RunConfig, int]:
     at_a_time, asked = config.train.batch, config.backend.micro_batch
     if asked != "auto" and asked > 0:
         at_a_time = min(at_a_time, asked)
-    return in_one_piece(config), at_a_time
+    whole, notes = in_one_piece(config)
+    return whole, at_a_time, notes
 
 
-def in_one_piece(config: RunConfig) -> RunConfig:
-    """The same run by `[backend]` alone, on the host if its device is not here.
+def in_one_piece(config: RunConfig) -> tuple[RunConfig, tuple[str, ...]]:
+    """The same run by `[backend]` alone, on the host if its device is not here; and notes.
 
-    Without micro-batches, which only gradients need, and their measurements.
+    Without micro-batches, which only gradients need, and their measurements. In float32 where this
+    processor has no bfloat16, and without AMX where it has none.
     """
     backend = config.backend.of(None).model_copy(update={"micro_batch": 0})
     if backend.device != "cpu":
         from knltrain.backends.torch.devices import device_or_host
 
         backend = backend.model_copy(update={"device": device_or_host(backend.device)})
-    return config.model_copy(update={"backend": backend})
+    notes: tuple[str, ...] = ()
+    if backend.precision != "float32":
+        from knltrain.backends.cpu.precision import computable_here
+
+        backend, notes = computable_here(backend)
+    return config.model_copy(update={"backend": backend}), notes

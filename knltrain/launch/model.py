@@ -91,8 +91,9 @@ class Model:
     ) -> None:
         self.preprocessing = preprocessing
         self.checkpoint, self.step = checkpoint.folder, checkpoint.step
-        self.notes = notes
         self._config, self._network = config, network
+        self._in_one_piece, here = in_one_piece(config)
+        self.notes = (*notes, *here)
         self._loss = loss_of(config, network)
         self._parameters = checkpoint.center.packed
         self._backend: tuple[int, Backend] | None = None
@@ -198,7 +199,7 @@ class Model:
         """A backend for so many pictures or more."""
         if self._backend is None or self._backend[0] < count:
             self.close()
-            config = in_one_piece(self._config)
+            config = self._in_one_piece
             made = build_backend(config, self._network, count, threads_here(config))
             self._backend = count, made
         return self._backend[1]

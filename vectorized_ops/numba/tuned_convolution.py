@@ -195,7 +195,7 @@ def _direct(shape: ConvolutionShape, kept: npt.DTypeLike) -> Any:
 
 def _amx(shape: ConvolutionShape, asked: Mapping[str, str], emulates: bool) -> dict[str, Any]:
     """The convolution by AMX, if the processor has it, or it is asked for and may be emulated."""
-    native = _amx_missing() is None
+    native = amx_missing() is None
     if not native and not (emulates and "amx" in asked.values()):
         return {}
     from vectorized_ops.numba.amx_convolution import AmxConvolution, amx_takes
@@ -203,7 +203,7 @@ def _amx(shape: ConvolutionShape, asked: Mapping[str, str], emulates: bool) -> d
     return {"amx": AmxConvolution(shape, native)} if amx_takes(shape) else {}
 
 
-def _amx_missing() -> str | None:
+def amx_missing() -> str | None:
     """The reason why this process has no AMX; None if it has."""
     if not target_has_amx():
         return "this processor has no AMX (amx_tile, amx_bf16)"
@@ -231,7 +231,7 @@ def _choose(
         candidates = {
             name: partial(arguments.run, direction, operation)
             for name, operation in made.items()
-            if hasattr(operation, direction) and not (name == "amx" and _amx_missing())
+            if hasattr(operation, direction) and not (name == "amx" and amx_missing())
         }
         question = f"{direction} {shape!r}{told}"
         product = 0.5 if rounded and _has_pairs(shape, direction) else 1.0
@@ -263,7 +263,7 @@ def _why_not_amx(shape: ConvolutionShape, rounded: bool) -> str:
 
     if not amx_takes(shape):
         return "AMX takes groups of at least 16 channels and filters, or a single one"
-    if (missing := _amx_missing()) is None:
+    if (missing := amx_missing()) is None:
         return "it is not among the algorithms that may be chosen from"
     return f"{missing}; backend.emulate_bfloat16 = true computes its results without it"
 

@@ -14,6 +14,7 @@ from knltrain.errors import BrokenPicture, ConfigError, DataError, RunFolderErro
 from knltrain.launch.evaluate_run import evaluate_run
 from knltrain.launch.model import Model, Prediction, load_model
 from knltrain.launch.run_folder import PREPROCESSING
+from vectorized_ops.numba.emit import bfloat16
 
 from ..trained_run import KINDS, picture_of, trained_run, write_pictures
 
@@ -76,6 +77,33 @@ def test_pictures_are_prepared_as_in_evaluation(model: Model, run_folder: Path, 
         for file, found in zip(files, ten, strict=True)
     ]
     assert by_ten == pytest.approx(np.mean(told), rel=1e-4)
+
+
+BFLOAT16 = {
+    "backend__name": "cpu",
+    "backend__implementation": "numba",
+    "backend__precision": "bfloat16",
+    "backend__emulate_bfloat16": not bfloat16.IS_NATIVE,
+}
+
+
+def test_a_model_in_bfloat16_goes_to_a_processor_without_it(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_folder = trained_run(tmp_path / "run", root, **BFLOAT16)
+    pictures = [picture_of(kind, 400) for kind in KINDS]
+    found = evaluate_run(run_folder).found
+    config = run_folder / "config.toml"
+    config.write_text(config.read_text().replace("emulate_bfloat16 = true", ""))
+    monkeypatch.setattr(bfloat16, "IS_NATIVE", False)
+    model = load_model(run_folder)
+    (note,) = model.notes
+    assert "no AVX512_BF16: evaluated in float32" in note
+    assert [each.class_name for each in model.predict(pictures)] == ["night", "day", "dusk"]
+    again = evaluate_run(run_folder)
+    assert note in again.notes
+    assert again.found.accuracy == found.accuracy == 1
+    assert again.found.loss != found.loss
 
 
 def test_no_data_set_is_read(run_folder: Path, root: Path, tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_moments_are_gathered_where_the_chosen_algorithm_can(
 def test_amx_is_a_candidate_in_bfloat16_where_the_processor_has_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tuned_convolution, "_amx_missing", lambda: None)
+    monkeypatch.setattr(tuned_convolution, "amx_missing", lambda: None)
     asked = answering(monkeypatch, **dict.fromkeys(DIRECTIONS, "amx"))
     shape = ConvolutionShape(32, 3, 3, 64, 64, (1, 1))
     tuned = TunedConvolution(shape, kept=np.uint16)
@@ -191,7 +191,7 @@ DIRECT = dict.fromkeys(DIRECTIONS, "direct")
 def test_amx_is_emulated_in_the_directions_that_ask_for_it_and_in_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tuned_convolution, "_amx_missing", lambda: "no AMX")
+    monkeypatch.setattr(tuned_convolution, "amx_missing", lambda: "no AMX")
     asked = answering(monkeypatch, backward_data="direct", backward_weights="winograd2")
     tuned = TunedConvolution(SHAPE, kept=np.uint16, asked={"forward": "amx"}, emulates=True)
     assert [tuned.choices[way].name for way in DIRECTIONS] == ["amx", "direct", "winograd2"]
@@ -211,13 +211,13 @@ def test_amx_is_emulated_in_the_directions_that_ask_for_it_and_in_no_other(
 def test_why_amx_is_not_there_is_told(
     change: dict[str, int], kept: type, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tuned_convolution, "_amx_missing", lambda: "Linux says no")
+    monkeypatch.setattr(tuned_convolution, "amx_missing", lambda: "Linux says no")
     with pytest.raises(OperationError, match=f"'amx' was asked for forward of .*{said}"):
         TunedConvolution(replace(SHAPE, **change), asked={**DIRECT, "forward": "amx"}, kept=kept)
 
 
 def test_amx_that_may_not_be_chosen_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuned_convolution, "_amx_missing", lambda: None)
+    monkeypatch.setattr(tuned_convolution, "amx_missing", lambda: None)
     with pytest.raises(OperationError, match=r"expected 'direct'.*not among the algorithms"):
         TunedConvolution(SHAPE, ("direct",), {**DIRECT, "forward": "amx"}, np.uint16)
 
@@ -232,7 +232,7 @@ def test_amx_is_missing_in_other_processors_and_where_linux_refuses_it(
     ):
         monkeypatch.setattr(tuned_convolution, "target_has_amx", lambda it=has: it)
         monkeypatch.setattr(amx_permission, "amx_refusal", lambda it=refusal: it)
-        assert tuned_convolution._amx_missing() == said
+        assert tuned_convolution.amx_missing() == said
 
 
 def test_many_products_of_a_value_are_expected_to_be_faster_by_amx() -> None:

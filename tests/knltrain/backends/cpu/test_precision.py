@@ -16,9 +16,10 @@ from seam.material import batch_of, parameters_of
 from knltrain.assembly import build_backend
 from knltrain.backends.backend import Backend
 from knltrain.backends.cpu import CpuBackend
-from knltrain.backends.cpu.precision import precision_here
+from knltrain.backends.cpu.precision import computable_here, precision_here
 from knltrain.backends.torch.backend import TorchBackend
 from knltrain.config import load_config
+from knltrain.config.backend_tables import BackendConfig
 from knltrain.errors import ConfigError, NetworkError
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
@@ -192,3 +193,47 @@ def test_a_processor_without_instructions_is_told(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(bfloat16, "IS_NATIVE", False)
     with pytest.raises(ConfigError, match=r"no AVX512_BF16.*choose 'auto' or 'float32'.*emulate_"):
         precision_here(ROUNDED, emulate=False)
+
+
+TILES = {"*": "direct", "conv1": "amx", "conv2": {"forward": "amx", "backward_data": "direct"}}
+WITHOUT = {"*": "direct", "conv1": "auto", "conv2": {"forward": "auto", "backward_data": "direct"}}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "changes", "told"),
+    [
+        ({"precision": ROUNDED}, {"precision": "float32"}, ["no AVX512_BF16"]),
+        ({"precision": "auto"}, {}, []),
+        (
+            {"precision": ROUNDED, "algorithms": TILES},
+            {"precision": "float32", "algorithms": WITHOUT},
+            ["no AVX512_BF16", "no AMX"],
+        ),
+        ({"precision": "auto", "algorithms": TILES}, {"algorithms": WITHOUT}, ["no AMX"]),
+        ({"precision": ROUNDED, "algorithms": TILES, "emulate_bfloat16": True}, {}, []),
+        ({"name": "torch", "implementation": "reference", "precision": ROUNDED}, {}, []),
+    ],
+)
+def test_a_model_is_evaluated_by_what_the_processor_has(
+    monkeypatch: pytest.MonkeyPatch, chosen: dict, changes: dict, told: list[str]
+) -> None:
+    backend = BackendConfig.model_validate(chosen)
+    monkeypatch.setattr(bfloat16, "IS_NATIVE", False)
+    monkeypatch.setattr(tuned_convolution, "target_has_amx", lambda: False)
+    found, notes = computable_here(backend)
+    assert found == BackendConfig.model_validate(chosen | changes)
+    for note, words in zip(notes, told, strict=True):
+        assert words in note
+
+
+def test_where_only_tiles_are_missing_the_model_stays_in_bfloat16(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chosen = BackendConfig.model_validate({"precision": ROUNDED, "algorithms": TILES})
+    monkeypatch.setattr(bfloat16, "IS_NATIVE", True)
+    monkeypatch.setattr(tuned_convolution, "amx_missing", lambda: None)
+    assert computable_here(chosen) == (chosen, ())
+    monkeypatch.setattr(tuned_convolution, "amx_missing", lambda: "Linux refuses AMX")
+    found, (note,) = computable_here(chosen)
+    assert (found.precision, found.algorithms) == (ROUNDED, WITHOUT)
+    assert "Linux refuses AMX" in note
