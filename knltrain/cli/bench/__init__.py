@@ -7,21 +7,8 @@ import click
 from knltrain.cli.on_demand import OnDemandGroup
 
 _NAMES = (
-    "step",
-    "ops",
-    "layers",
-    "cnn",
-    "exchange",
-    "methods",
-    "nodes",
-    "scaling",
-    "cost-model",
-    "predict",
-    "one-sided",
-    "ddp",
-    "elastic",
-    "data",
-    "balance",
+    *("step", "ops", "layers", "cnn", "exchange", "methods", "nodes", "scaling", "start"),
+    *("cost-model", "predict", "one-sided", "ddp", "elastic", "data", "balance"),
 )
 
 
