@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import final
@@ -130,6 +131,16 @@ class CrossNodeTransport(CollectiveTransport):
             for each in self._collective.gather(of_node):
                 of_all += each
         return self._inside.all_sum(of_all)
+
+    def link_rate(self, size: int) -> float | None:
+        """Bytes per second at which this node sends about ``size`` bytes, see `Team.link_rate`."""
+        if self._collective is None:
+            return None
+        others = self._collective.nodes - 1
+        values = np.zeros(-(-size // (others * 8)))
+        begin = time.perf_counter()
+        self._collective.gather(values)
+        return others * values.nbytes / (time.perf_counter() - begin)
 
     def barrier(self, timeout_seconds: float | None = None) -> None:
         """Wait until every worker is here (collective), with a longer time limit if given."""

@@ -44,6 +44,10 @@ class GroupedTeam(Team):
         of_all = np.zeros_like(values) if self.outside is None else self.outside.all_sum(of_group)
         return self.inside.all_sum(of_all)
 
+    def link_rate(self, size: int) -> float | None:
+        """Bytes per second at which this node's roots send, see `Team.link_rate`."""
+        return None if self.outside is None else self.outside.link_rate(size)
+
     def barrier(self, timeout_seconds: float | None = None) -> None:
         """Wait until every worker is here (collective)."""
         self.inside.barrier(timeout_seconds)

@@ -64,6 +64,12 @@ class JobTeam(Team):
             return self._inside.all_sum(values)
         return self._meetings.all_sum(values)
 
+    def link_rate(self, size: int) -> float | None:
+        """Bytes per second at which this node sends about ``size`` bytes, see `Team.link_rate`."""
+        if self._meetings is None:
+            return None
+        return self._meetings.link_rate(size, self._inside.workers)
+
     def barrier(self, timeout_seconds: float | None = None) -> None:
         """Wait until every worker is here (collective), with a longer time limit if given."""
         if self._meetings is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, final
 
@@ -50,6 +51,19 @@ class MpiTeam:
         found = np.zeros((self.workers, values.size), values.dtype)
         self.finish(self._world.Iallgather(values, found))
         return found
+
+    def link_rate(self, size: int, on_node: int) -> float | None:
+        """Bytes per second at which a node of so many ranks sends, see `Team.link_rate`.
+
+        To each rank of another node go the values of all ranks of this one.
+        """
+        others = self.workers - on_node
+        if not others:
+            return None
+        values = np.zeros(-(-size // (others * 8)))
+        begin = time.perf_counter()
+        self.gathered(values)
+        return others * values.nbytes / (time.perf_counter() - begin)
 
     def broadcast(self, values: npt.NDArray[Any]) -> None:
         """Replace ``values`` by those of rank 0 (collective)."""

@@ -88,6 +88,10 @@ class OnDevices(CollectiveTransport):
         """Add up a few float64 numbers over all workers (collective)."""
         return self._host.all_sum(values)
 
+    def link_rate(self, size: int) -> float | None:
+        """Bytes per second at which this node sends about ``size`` bytes, see `Team.link_rate`."""
+        return self._host.link_rate(size)
+
     def barrier(self, timeout_seconds: float | None = None) -> None:
         """Wait until every worker is here (collective)."""
         self._host.barrier(timeout_seconds)

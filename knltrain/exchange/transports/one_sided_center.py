@@ -225,6 +225,10 @@ class OneSidedCenter(VisitedCenter):
         """Add up a few float64 numbers over all workers in rank order (collective)."""
         return self._meetings.all_sum(values)
 
+    def link_rate(self, size: int) -> float | None:
+        """Bytes per second at which this node sends about ``size`` bytes, see `Team.link_rate`."""
+        return self._meetings.link_rate(size, self._inside.workers)
+
     def barrier(self, timeout_seconds: float | None = None) -> None:
         """Wait until every worker is here, and then read the center and ``kept`` (collective).
 

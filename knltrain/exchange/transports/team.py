@@ -42,6 +42,14 @@ class Team(ABC):
         ``values`` has shape (k,), the same k at all. Returns a new array of the same shape.
         """
 
+    def link_rate(self, size: int) -> float | None:  # noqa: ARG002
+        """Bytes per second at which this node sends about ``size`` bytes (collective).
+
+        They go to the other nodes in one all-gather, in which nothing is computed. None on one
+        node, and at a worker that does not send.
+        """
+        return None
+
     @abstractmethod
     def barrier(self, timeout_seconds: float | None = None) -> None:
         """Wait until every worker is here (collective), with a longer time limit if given."""

@@ -116,6 +116,7 @@ def of_all_roots(team: GroupedTeam, values: np.ndarray) -> np.ndarray:
 def team(team: GroupedTeam) -> list[Any]:
     numbers = [team.rank, team.workers, team.inside.rank, team.outside is not None]
     sums = team.all_sum(np.array([1.0, team.rank])).tolist()
+    assert (team.link_rate(1 << 16) is None) is (team.outside is None)
     for step in range(1, STEPS + 1):
         assert team.progress(step)[team.rank] == step
     team.barrier()

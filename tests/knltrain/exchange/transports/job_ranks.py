@@ -20,6 +20,9 @@ def team(mpi, own):
     one = JobTeam.of_job(own, mpi, 30.0)
     total = one.all_sum(np.array([1.0, one.rank]))
     assert total.tolist() == [one.workers, sum(range(one.workers))]
+    rate = one.link_rate(1 << 16)
+    assert rate is not None
+    assert rate > 0
     assert one.progress(10 + one.rank).tolist() == [10 + rank for rank in range(one.workers)]
     exchange = TreeExchange(one.space, {"only": 5}, lambda _layer, _total: None)
     exchange.start_from(np.arange(5, dtype=np.float32) if one.rank == 0 else None)
@@ -45,6 +48,14 @@ def meetings(mpi, own):
     assert together.gathered(values).reshape(-1).tolist() == list(range(together.workers))
     together.broadcast(values)
     assert values.tolist() == [0]
+    assert together.link_rate(100, together.workers) is None
+    sent: list[int] = []
+    together.gathered = lambda values: sent.append(values.nbytes)
+    rate = together.link_rate(100, 1)
+    assert rate is not None
+    assert rate > 0
+    assert sent == [56]  # to each of two others
+    del together.gathered
     assert (together.later(None), together.later(5), together.later(50)) == (30, 30, 50)
     if together.rank == 0:
         try:

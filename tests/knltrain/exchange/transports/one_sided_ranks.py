@@ -395,6 +395,8 @@ def refusals(transport: OneSidedCenter) -> None:
 def team(transport: OneSidedCenter) -> None:
     transport.start_from(np.zeros(SIZE, np.float32) if transport.rank == 0 else None)
     tell(transport, transport.all_sum(np.array([1.0, transport.rank])).tolist())
+    rate = transport.link_rate(1 << 16)
+    tell(transport, rate is not None and rate > 0)
     transport.progress(10 + transport.rank)
     transport.barrier()
     tell(transport, transport.progress(10 + transport.rank).tolist())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from knltrain.communication.internode.collective import NodeCollective
 from knltrain.errors import ConfigError
 from knltrain.exchange.rules.averaging import GradientSum, ModelAveraging
 from knltrain.exchange.rules.easgd import EASGD
@@ -23,7 +25,7 @@ from knltrain.exchange.transports.across_nodes import CrossNodeTransport
 from knltrain.exchange.transports.joining import join_across_nodes
 from vectorized_ops.reference import elastic, outer_step
 
-from ..thread_nodes import NODES, OF_NODE, across, vector
+from ..thread_nodes import NODES, OF_NODE, ThreadCollective, across, vector
 
 SIZE = 70_001
 WORKERS = NODES * OF_NODE
@@ -140,6 +142,35 @@ def test_sums_and_progress_are_those_of_all_workers() -> None:
         assert total == [6.0, 15.0]
         assert counted == [0, 10, 20, 30, 40, 50]
         assert who == (rank, 6)
+
+
+def test_the_first_worker_of_each_node_finds_the_rate_of_its_link() -> None:
+    """By the bytes that a node sends to two others, and the time of a gather."""
+    given: list[int] = []
+
+    def work(team: CrossNodeTransport) -> tuple[float | None, float]:
+        team.barrier()
+        begin = time.perf_counter()
+        rate = team.link_rate(160)
+        return rate, 160 / (time.perf_counter() - begin)
+
+    class Noted(ThreadCollective):
+        def gather(self, values: np.ndarray, timeout_seconds: float | None = None) -> np.ndarray:
+            given.append(values.nbytes)
+            time.sleep(0.05)
+            return super().gather(values)
+
+    def noted(collective: NodeCollective) -> NodeCollective:
+        assert isinstance(collective, ThreadCollective)
+        collective.__class__ = Noted
+        return collective
+
+    found = across(work, RULES["elastic"](), nodes=3, of_node=2, written=noted)
+    assert [rate is None for rate, _ in found] == [False, True] * 3
+    for rate, least in found[::2]:
+        assert rate is not None
+        assert least < rate <= 160 / 0.05
+    assert given.count(80) == 3
 
 
 def test_more_workers_than_one_sum_takes_are_counted() -> None:

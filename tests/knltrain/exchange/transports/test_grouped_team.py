@@ -64,6 +64,10 @@ def test_sums_are_those_of_all_workers_to_the_same_bits() -> None:
     assert all(np.array_equal(sums[0], other) for other in sums)
 
 
+def test_groups_of_one_node_have_no_link() -> None:
+    assert in_groups(lambda team: team.link_rate(100)) == [None] * WORKERS
+
+
 def test_all_of_a_group_find_what_its_root_has_found() -> None:
     """The workers of a group look at different times; the second group waits for the first."""
     ahead = threading.Event()

@@ -25,6 +25,7 @@ def test_one_worker_alone_is_a_team() -> None:
     team = JobTeam.of_one()
     assert (team.rank, team.workers, team.space.size) == (0, 1, 1)
     assert team.all_sum(np.array([2.5])).tolist() == [2.5]
+    assert team.link_rate(100) is None
     assert team.progress(7).tolist() == [7]
     team.barrier()
     team.check()

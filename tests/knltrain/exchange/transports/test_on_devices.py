@@ -85,3 +85,11 @@ def test_what_is_no_plain_exchange_is_refused(transport: OnDevices) -> None:
             call(rule)
     with pytest.raises(ConfigError, match="average all at once"):
         transport.swap()
+
+
+def test_the_rate_of_a_link_is_the_host_s(
+    transport: OnDevices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert transport.link_rate(100) is None
+    monkeypatch.setattr(Loopback, "link_rate", lambda _host, size: 2.0 * size)
+    assert transport.link_rate(100) == 200

@@ -50,7 +50,7 @@ def test_steps_of_all_workers_add_up_exactly() -> None:
 def test_workers_are_a_team() -> None:
     found = told_by("team")
     for rank in range(RANKS):
-        assert found[rank] == [[3.0, 3.0], [10, 11, 12], [rank, RANKS, rank == 0]]
+        assert found[rank] == [[3.0, 3.0], True, [10, 11, 12], [rank, RANKS, rank == 0]]
 
 
 @pytest.mark.slow
