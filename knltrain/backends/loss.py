@@ -13,6 +13,8 @@ import numpy.typing as npt
 from knltrain.vectors import FloatArray
 from vectorized_ops.implementations import Operations
 from vectorized_ops.layout import AnyArray
+from vectorized_ops.shapes import Cost, SoftmaxCrossEntropyShape
+from vectorized_ops.shapes.operation import passes
 
 __all__ = [
     "PLAIN",
@@ -38,6 +40,10 @@ class Loss(ABC):
     """
 
     tells: ClassVar[Telling] = "class"
+
+    @abstractmethod
+    def cost(self, images: int, classes: int) -> Cost:
+        """What the loss of outputs (images, classes), and its gradient, cost by definition."""
 
     @property
     def plain(self) -> Loss:
@@ -111,6 +117,10 @@ class SoftmaxCrossEntropy(Loss):
         )
         return found
 
+    def cost(self, images: int, classes: int) -> Cost:
+        """See `Loss.cost`."""
+        return SoftmaxCrossEntropyShape(images, classes).costs["forward"]
+
     @cached_property
     def weights(self) -> FloatArray | None:
         """The weights as float32 (classes,)."""
@@ -145,6 +155,10 @@ class SigmoidCrossEntropy(Loss):
         found: float = operations.sigmoid_cross_entropy(outputs, labels, gradient, weight=weight)
         return found
 
+    def cost(self, images: int, classes: int) -> Cost:
+        """About 8 operations per output, exponential and logarithm among them; targets are read."""
+        return passes(images * classes, 8, 3)
+
     def right(self, outputs: AnyArray, labels: AnyArray) -> int:
         """With targets, how many images have each class told right; see `told_right`."""
         if labels.ndim == 1:
@@ -161,6 +175,10 @@ class MeanSquaredError(Loss):
     def told(self, outputs: AnyArray) -> npt.NDArray[np.float64]:
         """The outputs as they are."""
         return np.asarray(outputs.astype(np.float64))
+
+    def cost(self, images: int, classes: int) -> Cost:
+        """A difference, its square, their sum and the gradient's product; targets are read."""
+        return passes(images * classes, 4, 3)
 
     def compute(
         self,

@@ -89,7 +89,7 @@ class Passes:
         loss: Loss = PLAIN,
         algorithms: Algorithms = NO_CHOICE,
     ) -> None:
-        self.images, self._operations, self._trained = images, operations, loss
+        self.images, self._operations, self.trained = images, operations, loss
         self.plan = Plan(network, images, operations, algorithms)
         self._later = ParameterVector(network) if images < batch else None
         self.backward = _backward(self.plan.stages)
@@ -113,7 +113,7 @@ class Passes:
         """
         loss = 0.0
         for first, part in self._slices(batch):
-            mass = self._trained.mass
+            mass = self.trained.mass
             share = 1.0 if part is batch else mass(part.labels) / mass(batch.labels)
             told = ready if first + len(part.labels) == len(batch.labels) else nobody_waits
             if first == 0:
@@ -138,10 +138,10 @@ class Passes:
             self._parts_of(run).run(0, len(self.plan.evaluation), run)
             output, _ = self.plan.outputs[0]
             logits = output.values.array[: run.images]
-            correct += self._trained.right(logits, part.labels)
+            correct += self.trained.right(logits, part.labels)
             if out is not None:
                 out[first : first + run.images] = logits
-            loss += self._loss(part, output, self._trained.plain)
+            loss += self._loss(part, output, self.trained.plain)
         return loss, correct
 
     def first_non_finite(self, batch: Batch, parameters: Views) -> str | None:
@@ -213,7 +213,7 @@ class Passes:
         first = len(self.plan.stages)
         self._take(parts, 0, first, run)
         loss = sum(
-            self._loss(part, output, self._trained, share * weight)
+            self._loss(part, output, self.trained, share * weight)
             for output, weight in self.plan.outputs
         )
         mark(LOSS)

@@ -18,7 +18,6 @@ from vectorized_ops.shapes import (
     Cost,
     DenseShape,
     OperationShape,
-    SoftmaxCrossEntropyShape,
 )
 from vectorized_ops.shapes.execution import executed
 
@@ -110,13 +109,9 @@ class _Costs:
             moved += moved * FLOAT_BYTES // self.value_bytes
             return self._plain("images", what, _MOVEMENT, Cost(0, moved))
         if what == "loss":
-            shapes = [
-                SoftmaxCrossEntropyShape(self.images, output.shape[-1])
-                for output, _ in passes.plan.outputs
-            ]
-            return self._plain(
-                "loss", what, "loss", sum_of(shape.costs["forward"] for shape in shapes)
-            )
+            classes = [output.shape[-1] for output, _ in passes.plan.outputs]
+            cost = sum_of(passes.trained.cost(self.images, each) for each in classes)
+            return self._plain("loss", what, "loss", cost)
         kind = {"sum": "elementwise", "ready": "exchange"}[what]
         return Region("gradient", what, kind)
 

@@ -214,7 +214,8 @@ class TorchBackend(Backend):
             return None
         from knltrain.backends.torch.regions import MarkedLayers
 
-        return MarkedLayers(self._network, self._batch)
+        value_bytes = 2 if self._precision == "bfloat16" else 4
+        return MarkedLayers(self._network, self._batch, self._loss, value_bytes)
 
     def close(self) -> None:
         """Release the packed vectors."""

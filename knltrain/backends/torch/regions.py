@@ -8,12 +8,13 @@ from typing import final
 
 import torch
 
+from knltrain.backends.loss import PLAIN, Loss
 from knltrain.backends.region import BACKWARD, Region, cost_of, kind_of, sum_of
 from knltrain.clocks import UNOBSERVED, Marks
 from knltrain.interchange.to_torch import NetworkModule
 from knltrain.network.graph import Output
 from knltrain.network.network import Network
-from vectorized_ops.shapes import Cost, OperationShape, SoftmaxCrossEntropyShape
+from vectorized_ops.shapes import FLOAT_BYTES, Cost, OperationShape
 
 _BEFORE, _LOSS = -1, 0
 
@@ -24,10 +25,13 @@ class MarkedLayers:
 
     PyTorch's engine goes backward in the calling thread: when it comes to the output of a layer,
     the layer that it was at is done. What it does for a layer's parameters counts to that one.
+    Activations have `value_bytes` each; what autocast rounds on the way is not counted.
     """
 
-    def __init__(self, network: Network, images: int) -> None:
-        self._network = network
+    def __init__(
+        self, network: Network, images: int, loss: Loss = PLAIN, value_bytes: int = FLOAT_BYTES
+    ) -> None:
+        self._network, self._value_bytes = network, value_bytes
         layers = network.needed_for(network.outputs)
         names = [layer.name for layer in layers]
         self._forward = {name: number for number, name in enumerate(names, start=1)}
@@ -36,7 +40,7 @@ class MarkedLayers:
         self._backward = {name: number for number, name in enumerate(back, start=first)}
         shapes = {layer.name: network.operation(layer, images) for layer in layers}
         classes = [network.shape_of(output.layer)[-1] for output in network.outputs]
-        losses = [SoftmaxCrossEntropyShape(images, each).costs["forward"] for each in classes]
+        losses = [loss.cost(images, each) for each in classes]
         self.regions = [
             _region("loss", "loss", "loss", (), sum_of(losses)),
             *(self._of_layer(name, "forward", shapes[name]) for name in names),
@@ -78,7 +82,7 @@ class MarkedLayers:
 
     def _of_layer(self, name: str, direction: str, shape: OperationShape) -> Region:
         directions = {"forward": ("forward", "statistics"), "backward": self._needed(name)}
-        cost = cost_of(shape, directions[direction])
+        cost = cost_of(shape, directions[direction]).kept_in(self._value_bytes)
         return _region(name, direction, kind_of(shape), (name,), cost, shape.is_product)
 
     def _needed(self, name: str) -> tuple[str, ...]:

@@ -47,3 +47,10 @@ def test_outputs_tell_probabilities_or_values():
     assert MeanSquaredError().told(outputs).tolist() == outputs.tolist()
     tells = [each.tells for each in (SoftmaxCrossEntropy, SigmoidCrossEntropy, MeanSquaredError)]
     assert tells == ["class", "classes", "values"]
+
+
+def test_losses_cost_what_they_read_and_write() -> None:
+    """Outputs are read, gradients written; targets are read where they are values."""
+    costs = [loss.cost(4, 10) for loss in (PLAIN, SigmoidCrossEntropy(), MeanSquaredError())]
+    assert [each.compulsory_bytes for each in costs] == [320, 480, 480]
+    assert [each.flops for each in costs] == [200, 320, 160]

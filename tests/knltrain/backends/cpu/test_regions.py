@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from seam.graphs import GRAPHS, LENET
 from seam.material import batch_of, direct, parameters_of
 
 from knltrain.backends.cpu import CpuBackend
+from knltrain.backends.loss import MeanSquaredError
 from knltrain.backends.region import Region
 from knltrain.errors import NetworkError
 from knltrain.network.layers import BatchNormalisation
@@ -26,7 +28,7 @@ def found_in(regions: list[Region], name: str, direction: str) -> Region:
     return found
 
 
-def regions_of(network: Network, images: int, implementation: str, **options: int) -> list[Region]:
+def regions_of(network: Network, images: int, implementation: str, **options: Any) -> list[Region]:
     backend = direct(network, images, implementation, **options)
     found = list(backend.regions)
     backend.close()
@@ -148,3 +150,10 @@ def test_activations_in_bfloat16_are_counted_as_such() -> None:
     assert rounded.compulsory_bytes == 2 * images * (800 + 500) + BYTES * 800 * 500
     assert plain.layout_bytes is not None
     assert rounded.layout_bytes == plain.layout_bytes - 2 * images * (800 + 500)
+
+
+def test_the_loss_is_the_run_s() -> None:
+    regions = regions_of(LENET, 4, "reference", loss=MeanSquaredError())
+    loss = found_in(regions, "loss", "loss")
+    expected = MeanSquaredError().cost(4, LENET.shape_of("ip2")[-1])
+    assert (loss.flops, loss.compulsory_bytes) == (expected.flops, expected.compulsory_bytes)

@@ -10,6 +10,7 @@ import torch
 from seam.graphs import GRAPHS, LENET
 from seam.material import batch_of, parameters_of
 
+from knltrain.backends.loss import Loss, MeanSquaredError, SigmoidCrossEntropy
 from knltrain.backends.torch.backend import TorchBackend
 from knltrain.clocks import UNOBSERVED
 from knltrain.network.network import Network
@@ -57,4 +58,28 @@ def test_a_compiled_or_recorded_step_has_none() -> None:
     backend = TorchBackend(LENET, 4, 1, execution=CompiledExecution(LENET))
     assert backend.regions == ()
     backend.observe(Timeline(16))
+    backend.close()
+
+
+def test_by_autocast_activations_have_half_the_bytes_and_parameters_all() -> None:
+    def bytes_of(name: str, precision: str) -> int:
+        backend = TorchBackend(LENET, 4, 1, precision=precision)  # type: ignore[arg-type]
+        (found,) = (
+            each for each in backend.regions if (each.name, each.direction) == (name, "forward")
+        )
+        backend.close()
+        return found.compulsory_bytes
+
+    assert 2 * bytes_of("relu1", "bfloat16") == bytes_of("relu1", "float32")
+    whole, half = bytes_of("ip1", "float32"), bytes_of("ip1", "bfloat16")
+    (dense,) = (each for each in LENET.layers if each.name == "ip1")
+    fixed = LENET.operation(dense, 4).costs["forward"].fixed_bytes
+    assert half == fixed + (whole - fixed) // 2 > whole // 2
+
+
+@pytest.mark.parametrize("loss", [MeanSquaredError(), SigmoidCrossEntropy()])
+def test_the_loss_is_the_run_s(loss: Loss) -> None:
+    backend = TorchBackend(LENET, 4, 1, loss=loss)
+    (found,) = (each for each in backend.regions if each.direction == "loss")
+    assert found.flops == loss.cost(4, LENET.shape_of("ip2")[-1]).flops
     backend.close()
