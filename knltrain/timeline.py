@@ -47,6 +47,11 @@ class Timeline(Marks):
         self._numbers[place] = number
         self._count += 1
 
+    @property
+    def count(self) -> int:
+        """All marks so far, also those of what does not count."""
+        return self._count
+
     def take(self) -> Parts:
         """The parts since the last call."""
         count = self._count  # another thread may go on marking

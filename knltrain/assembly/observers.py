@@ -109,16 +109,19 @@ def profiles(
     window = config.train.profile_steps
     if not window:
         return []
+    from importlib.metadata import version
+
     from affinity import read_topology
     from knltrain import __version__
     from knltrain.assembly.methods import strategy_of
-    from knltrain.profile.costs import update_cost
+    from knltrain.network.layer_slices import layer_sizes
+    from knltrain.profile.costs import update_costs
     from knltrain.profile.exchanged import ExchangedPart, exchanged_part
     from knltrain.worker.profiling import ProfiledRun, ProfileObserver
     from vectorized_ops.shapes import FLOAT_BYTES
 
-    values = sum(each.size for each in network.parameters)
-    batches = config.train.iter_size
+    batches, backend = config.train.iter_size, config.backend
+    precision = _precision(config)
     facts = {
         "knltrain": __version__,
         "processor": read_topology().model,
@@ -128,8 +131,11 @@ def profiles(
             "packed_bytes": FLOAT_BYTES * network.packed_size,
             "training_flops_per_image": network.training_flops_per_image,
         },
-        "backend": config.backend.name,
-        "implementation": config.backend.implementation,
+        "backend": backend.name,
+        "implementation": backend.implementation,
+        "precision": precision,
+        "engine": backend.engine,
+        "versions": {name: version(name) for name in ("torch", "numba")},
         "batch_per_worker": images,
         "batches_per_step": batches,
         "workers": config.total_workers,
@@ -148,9 +154,23 @@ def profiles(
         return exchanged_part(network, part, node_images, partial(_sent_bytes, config))
 
     at_master = strategy_of(config).steps_at_master  # rank 0 steps within the exchange
-    cost = (0, 0) if at_master else update_cost(config.optimizer.name, values)
-    run = ProfiledRun(facts, images, batches, threads, on_node, training_flops, cost, described)
+    sizes = {} if at_master else dict(layer_sizes(network))
+    updates = update_costs(config.optimizer.name, sizes)
+    rounds = precision == "bfloat16" and not backend.emulate_bfloat16
+    run = ProfiledRun(
+        facts, images, batches, threads, on_node, training_flops, updates, described, rounds
+    )
     return [ProfileObserver(run_folder, window, run)]
+
+
+def _precision(config: RunConfig) -> str:
+    """What `backend.precision` means on this processor."""
+    chosen = config.backend
+    if chosen.precision != "auto":
+        return chosen.precision
+    from knltrain.backends.cpu.precision import precision_here
+
+    return precision_here(chosen.precision, chosen.emulate_bfloat16)
 
 
 def _sent_bytes(config: RunConfig, size: int) -> int:

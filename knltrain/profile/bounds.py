@@ -1,15 +1,18 @@
 """The roofline: the least time of a region on this machine, and what binds it.
 
-Williams, Waterman, Patterson 2009: time is at least operations / peak, and bytes / bandwidth.
+Williams, Waterman, Patterson 2009: time is at least operations / peak, and bytes / bandwidth. Of an
+exchange it is at least the bytes that a node sends / the bandwidth of its link.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from vectorized_ops.machine_bounds import Bounds
 
-Bound: TypeAlias = Literal["compute", "memory", "mixed", "latency"]
+Term: TypeAlias = Literal["compute", "memory", "network"]
+Bound: TypeAlias = Literal[Term, "mixed", "latency"]
 
 _ALIKE: Final = 0.9
 """Two terms of which one is at least this share of the other bind together."""
@@ -19,6 +22,24 @@ _FAR: Final = 2.0
 
 _SHORT_SECONDS: Final = 1e-3
 """... if a call is as short as this; a longer one is just slow."""
+
+
+class Ceilings(NamedTuple):
+    """What a worker's machine does at best, each per second, while all workers do the same."""
+
+    flops_per_second: float
+    """Operations of a matrix product in float32."""
+    product_flops_per_second: float
+    """Operations of one in the precision of the run."""
+    bytes_per_second: float
+    """Bytes of a copy, read and written."""
+    link_bytes_per_second: float
+    """Bytes that its node sends to others; 0 on one node, and of a worker that does not send."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """Those of what is computed."""
+        return Bounds(self.product_flops_per_second, self.bytes_per_second)
 
 
 class Binding(NamedTuple):
@@ -35,12 +56,30 @@ def binding(
 
     Operations and bytes are those that are executed and moved, not those of a definition.
     """
-    terms = flops / bounds.flops_per_second, moved_bytes / bounds.bytes_per_second
-    least, most = min(terms), max(terms)
+    compute, memory = flops / bounds.flops_per_second, moved_bytes / bounds.bytes_per_second
+    return _binding({"compute": compute, "memory": memory}, seconds, calls)
+
+
+def exchange_binding(
+    packed_bytes: float, sent_bytes: float | None, ceilings: Ceilings, seconds: float
+) -> Binding | None:
+    """What binds an exchange of a vector of `packed_bytes`; None where nothing is exchanged.
+
+    A worker reads and writes its vector once at least, at the rate of a copy. Its node sends
+    `sent_bytes` at the rate of its link; None where they are not known.
+    """
+    terms: dict[Term, float] = {"memory": 2 * packed_bytes / ceilings.bytes_per_second}
+    if sent_bytes and ceilings.link_bytes_per_second:
+        terms["network"] = sent_bytes / ceilings.link_bytes_per_second
+    return _binding(terms, seconds, 1)
+
+
+def _binding(terms: Mapping[Term, float], seconds: float, calls: float) -> Binding | None:
+    *others, (name, most) = sorted(terms.items(), key=lambda each: each[1])
     if not most:
         return None
     if seconds > _FAR * most and seconds < _SHORT_SECONDS * max(calls, 1):
         return Binding("latency", most)
-    if least >= _ALIKE * most:
+    if others and others[-1][1] >= _ALIKE * most:
         return Binding("mixed", most)
-    return Binding("compute" if terms[0] == most else "memory", most)
+    return Binding(name, most)

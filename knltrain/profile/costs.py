@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 from vectorized_ops.shapes import FLOAT_BYTES
 
-_UPDATES: Final = {"sgd": (4, 5), "lars": (8, 7), "adam": (12, 7), "adamw": (12, 7)}
-"""Operations, and reads and writes, for each parameter: of SGD, with momentum."""
+_UPDATES: Final = {
+    "sgd": (4, 5),
+    "lars": (8, 7),
+    "adam": (12, 7),
+    "adamw": (15, 7),
+    "adagrad": (7, 5),
+    "rmsprop": (9, 5),
+    "adadelta": (15, 7),
+}
+"""Operations, and reads and writes, for each parameter; a root or a quotient is one operation.
+
+With momentum, where there is one. Without clipping, and without a weight decay that is a term of
+the gradient.
+"""
 
 
-def update_cost(optimizer: str, values: int) -> tuple[int, int]:
-    """Operations, and bytes moved, of a step on so many parameters; zeros where it is not known."""
-    flops, moved = _UPDATES.get(optimizer, (0, 0))
-    return flops * values, FLOAT_BYTES * moved * values
+class UpdateCost(NamedTuple):
+    """Operations of an update, and the bytes that it moves."""
+
+    flops: int
+    moved_bytes: int
+
+
+def update_costs(optimizer: str, values: Mapping[str, int]) -> dict[str, UpdateCost]:
+    """By layer, of which `values` tells the number of parameters; KeyError for no optimizer."""
+    flops, moved = _UPDATES[optimizer]
+    return {
+        layer: UpdateCost(flops * count, FLOAT_BYTES * moved * count)
+        for layer, count in values.items()
+    }
+
+
+def total_of(costs: Iterable[UpdateCost]) -> UpdateCost:
+    """All of them together."""
+    each = list(costs)
+    return UpdateCost(sum(one.flops for one in each), sum(one.moved_bytes for one in each))

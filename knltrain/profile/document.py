@@ -13,7 +13,8 @@ import numpy as np
 
 from knltrain.backends.region import Region
 from knltrain.clocks import READ_CENTER
-from knltrain.profile.bounds import binding
+from knltrain.profile.bounds import Binding, Ceilings, binding, exchange_binding
+from knltrain.profile.costs import UpdateCost, total_of
 from knltrain.profile.exchanged import ExchangedPart
 from knltrain.profile.measured import (
     CLASSES,
@@ -24,10 +25,10 @@ from knltrain.profile.measured import (
     WorkersMeasured,
     statistics_of,
 )
-from vectorized_ops.machine_bounds import Bounds
+from knltrain.profile.stragglers import slow_ranks
 
 SCHEMA: Final = "knltrain.profile"
-VERSION: Final = (1, 0)
+VERSION: Final = (1, 1)
 """A reader refuses another first number, and ignores keys that it does not know."""
 
 PROFILE: Final = "profile.json"
@@ -50,21 +51,20 @@ def profile_document(
     exchanged: Sequence[ExchangedPart],
     found: WorkersMeasured,
     training_flops: int,
-    update_cost: tuple[int, int],
+    updates: Mapping[str, UpdateCost],
 ) -> dict[str, Any]:
     """The document of a run; `run` are facts about it, which it begins with.
 
     `regions` are those of rank 0, `exchanged` the parts of a gradient that are exchanged by
     themselves, in their order. `training_flops` are the products of a step by definition,
-    `update_cost` operations and bytes of an update.
+    `updates` what the optimizer's step costs by layer.
     """
     own = found.own
     like = found.like_own
     step = np.mean([found.step_seconds[rank] for rank in like], axis=0)
-    bounds = Bounds(
-        float(np.mean([found.figures[rank].flops_per_second for rank in like])),
-        float(np.mean([found.figures[rank].bytes_per_second for rank in like])),
-    )
+    ceilings = _ceilings(found)
+    parts = list(_parts_of_step(found, float(step[0]), updates, ceilings))
+    ranks = [_rank(rank, found) for rank in range(len(found.figures))]
     thirds = [part.mean() for part in np.array_split(own.step_seconds, 3) if part.size]
     document: dict[str, Any] = {
         "schema": SCHEMA,
@@ -83,19 +83,34 @@ def profile_document(
                 "rank": rank,
                 "threads": int(each.threads),
                 "sgemm_flops_per_second": each.flops_per_second,
+                "product_flops_per_second": each.product_flops_per_second,
                 "copy_bytes_per_second": each.bytes_per_second,
+                "link_bytes_per_second": each.link_bytes_per_second or None,
             }
             for rank, each in enumerate(found.figures)
         ],
-        "ranks": [_rank(rank, found) for rank in range(len(found.figures))],
-        "stages": [_stage(number, each, found, bounds) for number, each in enumerate(regions)],
-        "parts": list(_parts_of_step(found, float(step[0]), update_cost, bounds)),
-        "exchanges": [_exchange(number, part, found) for number, part in enumerate(exchanged)],
+        "ranks": ranks,
+        "stragglers": slow_ranks(ranks),
+        "stages": [_stage(number, each, found, ceilings) for number, each in enumerate(regions)],
+        "parts": parts,
+        "updates": list(_updates(updates, parts)),
+        "exchanges": [
+            _exchange(number, part, found, ceilings) for number, part in enumerate(exchanged)
+        ],
         "communication": _communication(found),
         "efficiency": _efficiency(found),
     }
     document["checks"] = list(_checks(document, regions, training_flops, own.figures))
     return document
+
+
+def _ceilings(found: WorkersMeasured) -> Ceilings:
+    """Of workers like rank 0, the mean; of the links those of all workers that send."""
+    links = [each.link_bytes_per_second for each in found.figures if each.link_bytes_per_second]
+    like = np.mean([found.figures[rank].ceilings for rank in found.like_own], axis=0)
+    return Ceilings(*map(float, like))._replace(
+        link_bytes_per_second=float(np.mean(links)) if links else 0.0
+    )
 
 
 def _named(statistics: Any) -> dict[str, float]:
@@ -106,7 +121,9 @@ def _of_class(classes: Floats) -> dict[str, float]:
     return dict(zip(CLASSES, map(float, classes), strict=True))
 
 
-def _stage(number: int, region: Region, found: WorkersMeasured, bounds: Bounds) -> dict[str, Any]:
+def _stage(
+    number: int, region: Region, found: WorkersMeasured, ceilings: Ceilings
+) -> dict[str, Any]:
     flops = region.flops if region.executed_flops is None else region.executed_flops
     moved = region.compulsory_bytes if region.layout_bytes is None else region.layout_bytes
     calls, seconds = float(found.own.calls[number]), found.regions[:, number]
@@ -133,7 +150,7 @@ def _stage(number: int, region: Region, found: WorkersMeasured, bounds: Bounds) 
         "compulsory_bytes": region.compulsory_bytes,
         "layout_bytes": region.layout_bytes,
         "unfused_bytes": region.unfused_bytes,
-        **_rates(defined, (flops, moved), float(seconds[0]), calls, bounds),
+        **_rates(defined, (flops, moved), float(seconds[0]), calls, ceilings),
     }
 
 
@@ -142,19 +159,25 @@ def _rates(
     executed: tuple[int, int],
     seconds: float,
     calls: float,
-    bounds: Bounds,
+    ceilings: Ceilings,
 ) -> dict[str, Any]:
     """By definition: intensity, rates and their shares; by what is executed: bound, efficiency."""
     flops, moved = defined
-    bound = binding(*executed, bounds, seconds, calls) if seconds else None
+    bound = binding(*executed, ceilings.bounds, seconds, calls) if seconds else None
     by_flops = flops / seconds if seconds and flops else None
     by_bytes = moved / seconds if seconds and moved else None
     return {
         "intensity": flops / moved if moved else None,
         "flops_per_second": by_flops,
-        "share_of_sgemm": None if by_flops is None else by_flops / bounds.flops_per_second,
+        "share_of_sgemm": None if by_flops is None else by_flops / ceilings.flops_per_second,
         "bytes_per_second": by_bytes,
-        "share_of_copy": None if by_bytes is None else by_bytes / bounds.bytes_per_second,
+        "share_of_copy": None if by_bytes is None else by_bytes / ceilings.bytes_per_second,
+        **_bound(bound, seconds),
+    }
+
+
+def _bound(bound: Binding | None, seconds: float) -> dict[str, Any]:
+    return {
         "bound": None if bound is None else bound.bound,
         "bound_seconds": None if bound is None else bound.seconds,
         "efficiency": None if bound is None else bound.seconds / seconds,
@@ -162,7 +185,7 @@ def _rates(
 
 
 def _parts_of_step(
-    found: WorkersMeasured, step: float, update_cost: tuple[int, int], bounds: Bounds
+    found: WorkersMeasured, step: float, updates: Mapping[str, UpdateCost], ceilings: Ceilings
 ) -> Iterator[dict[str, Any]]:
     """What of a step is no stage's; its rest is what no clock has measured."""
     like = [found.class_seconds[rank] for rank in found.like_own]
@@ -173,21 +196,50 @@ def _parts_of_step(
             shown = "around stages" if inside else name
             yield {"name": shown, "seconds": seconds[name] - inside}
             continue
-        cost = update_cost if name == "update" else (0, 0)
-        rates = _rates(cost, cost, seconds[name], 1, bounds) if any(cost) else {}
+        rates = {}
+        if name == "update" and updates:
+            whole = total_of(updates.values())
+            rates = _rates(whole, whole, seconds[name], 1, ceilings)
         yield {"name": name, "seconds": seconds[name], **rates}
     yield {"name": "rest", "seconds": step - sum(seconds[name] for name in _MEASURED)}
 
 
-def _exchange(number: int, part: ExchangedPart, found: WorkersMeasured) -> dict[str, Any]:
-    seconds = map(float, found.exchanges[:, number])
+def _updates(
+    updates: Mapping[str, UpdateCost], parts: Sequence[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """The optimizer's step is one pass over all layers, of which each has its share by bytes.
+
+    Rates, bound and efficiency are those of the pass.
+    """
+    (whole,) = (each for each in parts if each["name"] == "update")
+    moved = total_of(updates.values()).moved_bytes
+    for layer, cost in updates.items():
+        share, least = cost.moved_bytes / moved, whole["bound_seconds"]
+        yield {
+            "layer": layer,
+            "flops": cost.flops,
+            "compulsory_bytes": cost.moved_bytes,
+            **{name: value for name, value in whole.items() if name != "name"},
+            "seconds": share * whole["seconds"],
+            "bound_seconds": None if least is None else share * least,
+        }
+
+
+def _exchange(
+    number: int, part: ExchangedPart, found: WorkersMeasured, ceilings: Ceilings
+) -> dict[str, Any]:
+    seconds = dict(zip(EXCHANGED, map(float, found.exchanges[:, number]), strict=True))
+    moving, bound = seconds["moving"], None
+    if moving:
+        bound = exchange_binding(part.packed_bytes, part.sent_bytes, ceilings, moving)
     return {
         "place": number,
         "layers": list(part.layers),
         "packed_bytes": part.packed_bytes,
         "wire_bytes": part.sent_bytes,
         "communication_intensity": part.flops / part.sent_bytes if part.sent_bytes else None,
-        **{f"{name}_seconds": each for name, each in zip(EXCHANGED, seconds, strict=True)},
+        **{f"{name}_seconds": each for name, each in seconds.items()},
+        **_bound(bound, moving),
     }
 
 
@@ -268,10 +320,15 @@ def _efficiency(found: WorkersMeasured) -> dict[str, Any]:
 def _overhead(figures: Figures, steps: Floats) -> dict[str, Any]:
     even, odd = steps[::2], steps[1::2]
     noise = abs(float(np.median(even)) / float(np.median(odd)) - 1) if odd.size else None
-    cost = figures.marks * figures.mark_seconds
+    records = figures.marks + figures.watches
+    cost = figures.marks * figures.mark_seconds + figures.watches * figures.watch_seconds
     return {
-        "records_per_step": figures.marks,
-        "record_seconds": figures.mark_seconds,
+        "records_per_step": records,
+        "marks_per_step": figures.marks,
+        "watches_per_step": figures.watches,
+        "record_seconds": cost / records if records else 0.0,
+        "mark_seconds": figures.mark_seconds,
+        "watch_seconds": figures.watch_seconds,
         "fold_seconds": figures.fold_seconds,
         "share": cost / float(statistics_of(steps)[1]),
         "dropped": int(figures.dropped),

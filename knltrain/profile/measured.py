@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from knltrain.clocks import BESIDES, COSTS
 from knltrain.exchange.transports.team import Team, of_all_workers
+from knltrain.profile.bounds import Ceilings
 
 STATISTICS: Final = ("mean", "median", "p05", "p95", "max")
 """Of the seconds in a step, over the steps of the window."""
@@ -46,17 +47,32 @@ class Figures(NamedTuple):
     hidden_seconds: float
     """Of these, while it computes as well."""
     marks: float
-    """In a step."""
+    """In a step, of all threads."""
     mark_seconds: float
+    """What one costs."""
+    watches: float
+    """Of clocks, in a step."""
+    watch_seconds: float
     """What one costs."""
     fold_seconds: float
     """What it takes to sum them up after a step."""
     dropped: float
     flops_per_second: float
-    """Of a matrix product by its threads, while all other workers do the same."""
+    product_flops_per_second: float
     bytes_per_second: float
-    """Of a copy, likewise."""
+    link_bytes_per_second: float
+    """These four are the `Ceilings` of its threads, and of its node."""
     threads: float
+
+    @property
+    def ceilings(self) -> Ceilings:
+        """What its machine does at best."""
+        return Ceilings(
+            self.flops_per_second,
+            self.product_flops_per_second,
+            self.bytes_per_second,
+            self.link_bytes_per_second,
+        )
 
 
 class WorkerMeasure(NamedTuple):

@@ -6,8 +6,10 @@ from typing import Final
 
 from knltrain.errors import ConfigError
 
-WARM_UP_STEPS: Final = 3
-"""Steps before the window: they touch memory for the first time."""
+WARM_UP_STEPS: Final = 6
+"""Steps before the window: they touch memory for the first time, and passes over the same vectors
+are noted to be repeated in the second and third one. Two vectors may take turns.
+"""
 
 
 def check_window(steps: int, total_steps: int) -> None:

@@ -14,6 +14,8 @@ import numpy as np
 from knltrain.backends.region import Region
 from knltrain.clocks import UNOBSERVED, VISIT
 from knltrain.profile.arrivals import Arrivals
+from knltrain.profile.bounds import Ceilings
+from knltrain.profile.costs import UpdateCost
 from knltrain.profile.document import PROFILE, profile_document
 from knltrain.profile.exchanged import ExchangedPart
 from knltrain.profile.measured import (
@@ -33,13 +35,19 @@ from knltrain.worker.observer import Observer, RunResult
 from knltrain.worker.run_files import write_if_possible
 from knltrain.worker.termination import MEETING_SECONDS
 from knltrain.worker.view import WorkerView
-from vectorized_ops.machine_bounds import Bounds, MachineBounds
+from vectorized_ops.machine_bounds import MachineBounds
 
 _MARKS: Final = 1 << 17
 _ISSUED_MARKS: Final = 1 << 12
 _BOUND_SECONDS: Final = 0.1
+_LINK_BYTES, _LINK_TRIES = 8 << 20, 4
+"""A quarter of a second over 1 Gbit/s; the first try may open connections."""
+
+_TRIED_WATCHES: Final = 10_000
 _LISTENED: Final = ("batch", "gradient", "update", "exchange", "beside")
 _READY: Final = "ready"
+_LAYOUTS: Final = {"numba": "images_last", "channels_last": "channels_last"}
+"""By the implementation of the kernels, as `backend.layout` names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +56,9 @@ class ProfiledRun:
 
     - `facts` begin the document; a step takes `batches` batches of `images` images
     - `training_flops` are a worker's products in a step by definition
-    - `update_cost` are operations and bytes of the optimizer's step
+    - `updates` are operations and bytes of the optimizer's step, by layer
     - `described` tells what lies in a part of the gradient
+    - `rounds_products` tells whether products are of bfloat16, by instructions of the processor
     """
 
     facts: Mapping[str, Any]
@@ -58,8 +67,9 @@ class ProfiledRun:
     threads: int
     workers_on_node: int
     training_flops: int
-    update_cost: tuple[int, int]
+    updates: Mapping[str, UpdateCost]
     described: Callable[[slice], ExchangedPart]
+    rounds_products: bool = False
 
 
 @final
@@ -105,27 +115,42 @@ class ProfileObserver(Observer):
                     f"and none was left to worker {ranks}; take more steps",
                 )
             return
-        measure = window.measured(self._bounds(worker), self._run.threads)
+        measure = window.measured(self._ceilings(worker), self._run.threads)
         in_step = not worker.strategy.method.comes_at_any_time
         found = gathered(team, measure, in_step=in_step)
         if team.rank == 0:
+            layout = _LAYOUTS.get(str(worker.backend.description.get("implementation")))
             document = profile_document(
-                self._run.facts,
+                {**self._run.facts, "layout": layout},
                 [each.times(self._run.batches) for each in window.regions],
                 [self._run.described(part) for part in worker.strategy.exchanged_parts],
                 found,
                 self._run.training_flops,
-                self._run.update_cost,
+                self._run.updates,
             )
             write_if_possible(worker, self._path, document)
 
-    def _bounds(self, worker: WorkerView) -> Bounds:
-        """Of this worker's threads while all others do the same."""
-        machine, rates = MachineBounds(self._run.threads, self._run.workers_on_node), []
-        for measure in (machine.flops_per_second, machine.bytes_per_second):
-            worker.team.barrier(MEETING_SECONDS)
+    def _ceilings(self, worker: WorkerView) -> Ceilings:
+        """Of this worker's threads while all others do the same, and of its node (collective)."""
+        run, team = self._run, worker.team
+        machine, rates = MachineBounds(run.threads, run.workers_on_node), []
+        measures = [machine.flops_per_second, machine.bytes_per_second, _nothing]
+        if run.rounds_products:
+            rounded = MachineBounds(run.threads, run.workers_on_node, "bfloat16")
+            measures[-1] = rounded.flops_per_second
+        for measure in measures:
+            team.barrier(MEETING_SECONDS)
             rates.append(measure(_BOUND_SECONDS))
-        return Bounds(*rates)
+        link = 0.0
+        for _ in range(_LINK_TRIES):
+            team.barrier(MEETING_SECONDS)
+            link = max(link, team.link_rate(_LINK_BYTES) or 0.0)
+        flops, moved, of_products = rates
+        return Ceilings(flops, max(flops, of_products), moved, link)
+
+
+def _nothing(_seconds: float) -> float:
+    return 0.0
 
 
 @final
@@ -142,7 +167,7 @@ class _Window:
         self._step_seconds, self._useful = np.zeros(steps), np.zeros(steps)
         exchanged = len(worker.strategy.exchanged_parts)
         self._exchanged, self._arrivals = np.zeros((len(EXCHANGED), exchanged)), Arrivals(exchanged)
-        self._marks = self._dropped = self._exchanges = self._first = 0
+        self._dropped = self._exchanges = self._first = 0
         self._spans: dict[str, list[Span]] = {name: [] for name in _LISTENED}
         self._in_between: list[Span] = []
         self._ready = [
@@ -173,7 +198,6 @@ class _Window:
         nanoseconds = parts.ends - parts.begins
         self._region_seconds[row] = 1e-9 * np.bincount(parts.numbers, nanoseconds, count)[:count]
         self._calls += np.bincount(parts.numbers, minlength=count)[:count]
-        self._marks += len(parts.numbers)
         self._dropped += parts.dropped
         self._in_between += in_between
         self._useful[row] = computed - self._computed - total(in_between)
@@ -197,7 +221,7 @@ class _Window:
         self._classes = _classes(worker) - self._before
         self._training = worker.clocks.train_seconds - self._training
 
-    def measured(self, bounds: Bounds, threads: int) -> WorkerMeasure:
+    def measured(self, ceilings: Ceilings, threads: int) -> WorkerMeasure:
         """What was measured, in `steps` steps."""
         steps, useful = self.steps, self._useful[: self.steps]
         exchanging = union([*self._in_between, *self._spans["exchange"], *self._spans["beside"]])
@@ -221,13 +245,14 @@ class _Window:
             late_steps=float((useful > far).sum()),
             union_seconds=total(exchanging) / steps,
             hidden_seconds=common(exchanging, computing) / steps,
-            marks=self._marks / steps,
+            marks=sum(each.count for each in (self._timeline, self._issued, self._beside)) / steps,
             mark_seconds=mark_seconds(),
+            watches=sum(map(len, self._spans.values())) / steps,
+            watch_seconds=_watch_seconds(),
             fold_seconds=self._all_own / steps,
             dropped=self._dropped,
-            flops_per_second=bounds.flops_per_second,
-            bytes_per_second=bounds.bytes_per_second,
             threads=threads,
+            **ceilings._asdict(),
         )
         return WorkerMeasure(
             figures,
@@ -281,6 +306,15 @@ class _Window:
 
 def _note_in(spans: list[Span]) -> Callable[[float, float], None]:
     return lambda begin, end: spans.append((begin, end))
+
+
+def _watch_seconds() -> float:
+    """What watching a clock costs here and now."""
+    note = _note_in([])
+    begin = time.perf_counter()
+    for _ in range(_TRIED_WATCHES):
+        note(begin, begin)
+    return (time.perf_counter() - begin) / _TRIED_WATCHES
 
 
 def _wall(worker: WorkerView) -> float:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 
 import pytest
 
 from knltrain.assembly import observers
 from knltrain.confusion import confusion_from_csv
 from knltrain.metrics import read_metrics
+from knltrain.network.zoo.networks import network_named
 from knltrain.report import draw_curves, summary
 
 
@@ -132,3 +134,37 @@ def test_bytes_differ_between_nodes_where_some_have_no_share_of_the_center(confi
 
 def test_nothing_is_said_of_nodes_where_there_is_one(config):
     assert observers._between_nodes(config(workers=2)) == {}
+
+
+def test_a_profile_tells_what_else_may_differ_between_two(config, run, tmp_path):
+    chosen = config(workers=1, train__steps=8, train__profile_steps=2, backend__name="cpu")
+    run(chosen, tmp_path)
+    found = json.loads((tmp_path / "profile.json").read_text())
+    assert found["versions"] == {name: version(name) for name in ("torch", "numba")}
+    assert (found["precision"], found["engine"]) == ("float32", "eager")
+    assert found["layout"] is None  # the reference has none of numba's
+    assert [each["layer"] for each in found["updates"]] == ["conv1", "conv2", "ip1", "ip2"]
+    assert sum(each["seconds"] for each in found["updates"]) == pytest.approx(
+        next(each["seconds"] for each in found["parts"] if each["name"] == "update")
+    )
+
+
+@pytest.mark.parametrize(
+    ("chosen", "is_native", "expected"),
+    [
+        ({"precision": "bfloat16"}, True, ("bfloat16", True)),
+        ({"precision": "bfloat16", "emulate_bfloat16": True}, False, ("bfloat16", False)),
+        ({"precision": "auto"}, True, ("bfloat16", True)),
+        ({"precision": "auto"}, False, ("float32", False)),
+        ({}, True, ("float32", False)),
+    ],
+)
+def test_products_are_measured_in_the_precision_of_the_run(
+    config, tmp_path, monkeypatch, chosen, is_native, expected
+):
+    monkeypatch.setattr("vectorized_ops.numba.emit.bfloat16.IS_NATIVE", is_native)
+    backend = {f"backend__{name}": value for name, value in chosen.items()}
+    backend.update(backend__name="cpu", backend__implementation="numba")
+    chosen = config(workers=1, train__profile_steps=2, **backend)
+    (found,) = observers.profiles(chosen, tmp_path, network_named("lenet"), 16, 1)
+    assert (found._run.facts["precision"], found._run.rounds_products) == expected

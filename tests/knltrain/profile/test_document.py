@@ -50,6 +50,62 @@ def test_the_rest_is_what_is_left_of_a_clock_of_its_own() -> None:
     assert failed == {"rest of a step", "clocks of the run against a clock of its own"}
 
 
+def test_the_update_is_shared_out_by_layer() -> None:
+    found = document(measure())
+    conv, bn = found["updates"]
+    (whole,) = (each for each in found["parts"] if each["name"] == "update")
+    assert (conv["layer"], conv["flops"], conv["compulsory_bytes"]) == ("conv", 3_000, 15_000)
+    assert conv["seconds"] == pytest.approx(3 * bn["seconds"])
+    assert conv["seconds"] + bn["seconds"] == pytest.approx(whole["seconds"]) == 1e-3
+    for name in ("intensity", "flops_per_second", "bytes_per_second", "bound", "efficiency"):
+        assert conv[name] == pytest.approx(whole[name]) == pytest.approx(bn[name])
+
+
+def test_an_update_that_is_the_exchange_s_has_no_rates() -> None:
+    found = profile_document(FACTS, REGIONS, [], all_of(measure()), 0, {})
+    (whole,) = (each for each in found["parts"] if each["name"] == "update")
+    assert found["updates"] == []
+    assert "flops_per_second" not in whole
+
+
+def test_bounds_are_those_of_products_in_the_run_s_precision() -> None:
+    own = measure()
+    rounded = own._replace(figures=own.figures._replace(product_flops_per_second=2e10))
+    conv = document(rounded)["stages"][1]
+    assert conv["bound_seconds"] == pytest.approx(2e-4)
+    assert conv["share_of_sgemm"] == document(own)["stages"][1]["share_of_sgemm"]
+    assert document(rounded)["machine"][0]["product_flops_per_second"] == 2e10
+
+
+def test_exchanges_are_bound_by_memory_on_a_node_and_by_the_link_between_nodes() -> None:
+    """Of 4,000 bytes that are read and written, and 9,000 that are sent in 1 ms."""
+    own = measure()
+    (part,) = document(own)["exchanges"]
+    assert (part["bound"], part["bound_seconds"]) == ("memory", 8e-6)
+    assert part["efficiency"] == pytest.approx(8e-3)
+    linked = own._replace(figures=own.figures._replace(link_bytes_per_second=1e7))
+    found = document(linked, measure())
+    (part,) = found["exchanges"]
+    assert (part["bound"], part["bound_seconds"]) == ("network", 9e-4)
+    assert part["efficiency"] == pytest.approx(0.9)
+    assert [each["link_bytes_per_second"] for each in found["machine"]] == [1e7, None]
+
+
+def test_all_records_are_in_the_overhead() -> None:
+    own = measure()
+    over = document(own)["overhead"]
+    assert (over["records_per_step"], over["marks_per_step"], over["watches_per_step"]) == (
+        10,
+        4,
+        6,
+    )
+    assert over["share"] == pytest.approx(10e-7 / float(np.median(own.step_seconds)))
+    dear = document(own._replace(figures=own.figures._replace(watch_seconds=1e-4)))
+    assert {each["name"] for each in dear["checks"] if not each["passed"]} == {
+        "cost of the records"
+    }
+
+
 def test_parts_that_are_exchanged_by_themselves_have_their_times_and_intensity() -> None:
     (part,) = document(measure(), measure(3.0))["exchanges"]
     seconds = [part[f"{name}_seconds"] for name in ("moving", "issued", "exposed")]
@@ -69,6 +125,7 @@ def test_workers_are_compared() -> None:
     assert efficiency["load_balance"] == pytest.approx(sum(useful) / 2 / max(useful))
     assert efficiency["parallel"] == pytest.approx(sum(useful) / 2 / wall)
     assert found["communication"]["hidden_share"] == pytest.approx(0.25)
+    assert found["stragglers"] == [0]
 
 
 def test_a_failed_check_is_a_line_of_the_profile() -> None:
@@ -80,7 +137,7 @@ def test_a_failed_check_is_a_line_of_the_profile() -> None:
 
 
 def test_a_worker_without_images_is_no_error() -> None:
-    found = profile_document(FACTS, REGIONS, [], all_of(measure()), 0, (0, 0))
+    found = profile_document(FACTS, REGIONS, [], all_of(measure()), 0, {})
     assert "operations against the network's" not in {each["name"] for each in found["checks"]}
 
 

@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 
+from knltrain.backends.region import Region
+from knltrain.clocks import UNOBSERVED
 from knltrain.exchange.strategies.asynchronous import AsynchronousStrategy
 from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.transports.loopback import Loopback
+from knltrain.profile.costs import UpdateCost
 from knltrain.profile.exchanged import ExchangedPart
 from knltrain.worker import profiling
 from knltrain.worker.observer import Observer
 from knltrain.worker.profiling import ProfiledRun, ProfileObserver
 
 FACTS = {"network": {"name": "small"}}
+UPDATES = {"out": UpdateCost(4, 20)}
 
 
 @pytest.fixture(autouse=True)
 def _known_machine(monkeypatch):
     class Known:
-        def __init__(self, threads, processes):
+        def __init__(self, threads, processes, precision="float32"):
+            self.flops = {"float32": 1e10, "bfloat16": 2e10}[precision]
             assert (threads, processes) == (1, 2)
 
         def flops_per_second(self, _seconds):
-            return 1e10
+            return self.flops
 
         def bytes_per_second(self, _seconds):
             return 1e9
@@ -36,17 +43,65 @@ def profile(tmp_path, steps):
     def described(part):
         return ExchangedPart((f"layer at {part.start}",), 4 * (part.stop - part.start), 0, 0)
 
-    run = ProfiledRun(FACTS, 4, 1, 1, 2, 1, (4, 20), described)
+    run = ProfiledRun(FACTS, 4, 1, 1, 2, 1, UPDATES, described)
     return ProfileObserver(tmp_path, steps, run)
 
 
 def test_steps_after_the_first_ones_are_profiled(make_worker, easgd, tmp_path):
-    worker = make_worker(easgd(), steps=9, observers=[profile(tmp_path, 5)])
+    worker = make_worker(easgd(), steps=12, observers=[profile(tmp_path, 5)])
     worker.run()
     found = json.loads((tmp_path / "profile.json").read_text())
-    assert (found["window"]["first_step"], found["window"]["steps"]) == (3, 5)
+    assert (found["window"]["first_step"], found["window"]["steps"]) == (6, 5)
     assert found["network"] == {"name": "small"}
     assert worker.clocks.batch.watch is worker.clocks.update.watch is None
+
+
+def test_the_machine_is_measured_in_the_precision_of_products(make_worker, easgd, tmp_path):
+    plain, rounded = profile(tmp_path / "float32", 2), profile(tmp_path / "bfloat16", 2)
+    rounded._run = replace(rounded._run, rounds_products=True)
+    for name, observer in (("float32", plain), ("bfloat16", rounded)):
+        (tmp_path / name).mkdir()
+        make_worker(easgd(), steps=8, observers=[observer]).run()
+        (machine,) = json.loads((tmp_path / name / "profile.json").read_text())["machine"]
+        assert machine["sgemm_flops_per_second"] == 1e10
+        expected = {"float32": 1e10, "bfloat16": 2e10}[name]
+        assert machine["product_flops_per_second"] == expected
+        assert machine["link_bytes_per_second"] is None
+
+
+def test_the_best_of_a_few_tries_is_the_link_s_rate(make_worker, easgd, tmp_path, monkeypatch):
+    rates = [1e8, 3e8, 2e8, 1e8]
+    monkeypatch.setattr(Loopback, "link_rate", lambda _team, _size: rates.pop(0), raising=False)
+    make_worker(easgd(), steps=8, observers=[profile(tmp_path, 2)]).run()
+    (machine,) = json.loads((tmp_path / "profile.json").read_text())["machine"]
+    assert machine["link_bytes_per_second"] == 3e8
+    assert rates == []
+
+
+def test_all_records_are_counted(make_worker, easgd, softmax_backend, tmp_path, monkeypatch):
+    """Also marks of what does not count. Clocks: batch, gradient, update, 4 moments to exchange."""
+
+    def observe(backend, marks):
+        backend.marks = marks
+
+    def computed(backend, *given):
+        for number in (-1, 0, 1):
+            getattr(backend, "marks", UNOBSERVED).mark(number)
+        return compute(backend, *given)
+
+    compute = type(softmax_backend).loss_and_gradient
+    monkeypatch.setattr(type(softmax_backend), "loss_and_gradient", computed)
+    monkeypatch.setattr(type(softmax_backend), "observe", observe, raising=False)
+    monkeypatch.setattr(
+        type(softmax_backend),
+        "regions",
+        [Region(name, "forward", "dense") for name in ("one", "other")],
+        raising=False,
+    )
+    make_worker(easgd(), steps=10, observers=[profile(tmp_path, 4)]).run()
+    over = json.loads((tmp_path / "profile.json").read_text())["overhead"]
+    assert (over["marks_per_step"], over["watches_per_step"]) == (3, 7)
+    assert over["watch_seconds"] > 0 < over["mark_seconds"]
 
 
 class Sleeper(Observer):
@@ -57,7 +112,7 @@ class Sleeper(Observer):
 
 
 def test_what_is_no_part_of_a_step_is_its_rest(make_worker, easgd, tmp_path):
-    make_worker(easgd(), steps=8, observers=[Sleeper(), profile(tmp_path, 5)]).run()
+    make_worker(easgd(), steps=11, observers=[Sleeper(), profile(tmp_path, 5)]).run()
     found = json.loads((tmp_path / "profile.json").read_text())
     (rest,) = (each["seconds"] for each in found["parts"] if each["name"] == "rest")
     assert 0.02 <= rest <= found["step_seconds"]["mean"]
@@ -70,7 +125,7 @@ def test_setting_up_the_profile_is_in_no_step(make_worker, easgd, tmp_path, monk
         "__init__",
         lambda *arguments: (time.sleep(2), made(*arguments))[1],
     )
-    make_worker(easgd(), steps=8, observers=[profile(tmp_path, 5)]).run()
+    make_worker(easgd(), steps=11, observers=[profile(tmp_path, 5)]).run()
     found = json.loads((tmp_path / "profile.json").read_text())
     assert found["window"]["thirds"][0] < 0.9  # of two steps, one of them would have two seconds
 
@@ -96,7 +151,7 @@ def run_of_two(in_threads, make_worker, method, tmp_path, initial, steps, window
 def test_all_workers_are_in_the_profile_of_rank_0(
     make_worker, easgd, initial, in_threads, tmp_path
 ):
-    ends = run_of_two(in_threads, make_worker, easgd(), tmp_path, initial, 8, 4)
+    ends = run_of_two(in_threads, make_worker, easgd(), tmp_path, initial, 11, 4)
     assert [is_written for is_written, _ in ends] == [True, False]
     found = json.loads((tmp_path / "0/profile.json").read_text())
     assert [each["rank"] for each in found["ranks"]] == [0, 1]
@@ -110,13 +165,13 @@ def test_a_worker_that_does_fewer_steps_than_the_others_holds_nobody_up(
     """With aligned termination all end together, wherever they are."""
     method = Method("easgd", easgd().rule, AsynchronousStrategy, 1, "first_come")
     ends = run_of_two(
-        in_threads, make_worker, method, tmp_path, initial, 12, 9,
+        in_threads, make_worker, method, tmp_path, initial, 15, 9,
         termination="average", first={1: [Sleeper()]},
     )  # fmt: skip
     (is_written, quick), (_, slow) = ends
-    assert quick > 12 > slow
+    assert quick > 15 > slow
     if is_written:
         found = json.loads((tmp_path / "0/profile.json").read_text())
-        assert [each["steps"] for each in found["ranks"]] == [9, slow - 3]
+        assert [each["steps"] for each in found["ranks"]] == [9, slow - 6]
     else:
-        assert slow <= 3
+        assert slow <= 6

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from knltrain.backends.region import Region
+from knltrain.profile.costs import UpdateCost
 from knltrain.profile.document import profile_document
 from knltrain.profile.exchanged import ExchangedPart
 from knltrain.profile.measured import (
@@ -29,6 +30,8 @@ REGIONS = [
     ),
     Region("gradient", "ready", "exchange"),
 ]  # fmt: skip
+
+UPDATES = {"conv": UpdateCost(3_000, 15_000), "bn": UpdateCost(1_000, 5_000)}
 
 EXCHANGED_PART = ExchangedPart(("conv", "bn"), 4_000, 9_000, 18_000_000)
 
@@ -64,10 +67,14 @@ def measure(
         hidden_seconds=5e-4,
         marks=4,
         mark_seconds=1e-7,
+        watches=6,
+        watch_seconds=1e-7,
         fold_seconds=2e-5,
         dropped=0,
         flops_per_second=1e10,
+        product_flops_per_second=1e10,
         bytes_per_second=1e9,
+        link_bytes_per_second=0.0,
         threads=1,
     )
     return WorkerMeasure(
@@ -102,4 +109,4 @@ def all_of(*measures: WorkerMeasure) -> WorkersMeasured:
 def document(*measures: WorkerMeasure) -> dict[str, Any]:
     """The profile of workers with REGIONS, whose products are all that a network computes."""
     found = all_of(*(measures or (measure(),)))
-    return profile_document(FACTS, REGIONS, [EXCHANGED_PART], found, 18_000_000, (4_000, 20_000))
+    return profile_document(FACTS, REGIONS, [EXCHANGED_PART], found, 18_000_000, UPDATES)
