@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -19,6 +19,9 @@ from knltrain.cli.options import (
     workers_option,
 )
 from knltrain.cli.saying import say
+
+if TYPE_CHECKING:
+    from knltrain.profile.comparison import Side
 
 _OWN_KEYS: Final = ("train.steps", "train.epochs", "train.profile_steps", "train.trace_steps")
 _OF_CONFIG: Final = ("steps", "workers", "overrides", "name")
@@ -48,13 +51,20 @@ def profile(config_or_run: Path, rows: int, other: Path | None, as_json: bool, *
     """Train some steps and show where their time goes, by stage, direction and worker.
 
     CONFIG is trained without evaluations and checkpoints. Of the folder of a run that was profiled
-    the profile is shown again. profile.json, profile.csv and roofline.png are in the run's folder.
+    the profile is shown again. profile.json, profile.csv, roofline.png and layers.png are in the
+    run's folder.
     """
+    from knltrain.profile.comparison import compared as side_by_side
+    from knltrain.profile.comparison import side_of
     from knltrain.profile.reading import read_profile, whole
 
     if other is not None and as_json:
         raise click.UsageError("--compare shows tables: leave --json out")
-    compared = None if other is None else read_profile(other)  # before anything is trained
+    compared = None
+    if other is not None:  # before anything is trained
+        document = read_profile(other)
+        with whole(other):
+            compared = side_of(document)
     if config_or_run.is_dir():
         if given := [name for name in _OF_CONFIG if of[name]]:
             option = "--" + given[0].replace("overrides", "set")
@@ -72,18 +82,16 @@ def profile(config_or_run: Path, rows: int, other: Path | None, as_json: bool, *
         written = list(_write_others(document, run_folder))
         _tell(document, rows or None, as_json)
     if compared is not None:
-        assert other is not None
-        from knltrain.profile.comparison import compared as side_by_side
-
-        with whole(other):
-            say("\n" + side_by_side(document, compared, rows or None))
+        with whole(run_folder):
+            here = side_of(document)
+        say("\n" + side_by_side(here, compared, rows or None))
     if not as_json:
         say(f"\n{', '.join(str(run_folder / name) for name in written)}")
 
 
 def _profiled(
     config: Path,
-    compared: dict[str, Any] | None,
+    compared: Side | None,
     as_json: bool,
     steps: int | None,
     workers: str | None,
@@ -116,7 +124,7 @@ def _profiled(
         own.append(f"name={json.dumps(name or f'{config.stem}-profile')}")
         chosen = load_config(config, (*own, *overrides))
         if compared is not None and chosen.network.module is None:
-            before = compared.get("network", {}).get("name")
+            before = compared.network
             if before != chosen.network.name:
                 raise ConfigError(
                     f"--compare: a profile of {before}, and {chosen.network.name} is to be trained:"
@@ -133,10 +141,11 @@ def _tell(document: dict[str, Any], rows: int | None, as_json: bool) -> None:
 
 
 def _write_others(document: dict[str, Any], run_folder: Path) -> Iterator[str]:
-    """Write the CSV and the picture, as far as that can be done; yield the names of all files."""
+    """Write the CSV and the pictures, as far as that can be done; yield the names of all files."""
     from knltrain.errors import RunFolderError
     from knltrain.files.durable import reason_of, write_whole
     from knltrain.profile.document import PROFILE
+    from knltrain.profile.layers import LAYERS, draw_layers
     from knltrain.profile.roofline import ROOFLINE, draw_roofline
     from knltrain.profile.rows import CSV, as_csv
 
@@ -146,9 +155,11 @@ def _write_others(document: dict[str, Any], run_folder: Path) -> Iterator[str]:
         yield CSV
     except OSError as error:
         say(f"missing: {run_folder / CSV}: {reason_of(error)}", error=True)
-    if document["stages"]:
+    if not document["stages"]:
+        return
+    for name, draw in ((ROOFLINE, draw_roofline), (LAYERS, draw_layers)):
         try:
-            draw_roofline(document, run_folder / ROOFLINE)
-            yield ROOFLINE
+            draw(document, run_folder / name)
+            yield name
         except RunFolderError as error:
             say(f"missing: {error}", error=True)

@@ -3,61 +3,87 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from affinity.cli.layout import table
 from knltrain.errors import ConfigError
 
-_SAME: Final = (
-    *("processor", "knltrain", "backend", "implementation", "threads_per_worker", "workers"),
-    *("nodes", "between_nodes", "method", "communication_period", "wire_format"),
-)
-"""Facts in which profiles may differ, which is said."""
+_ANEW: Final = "profile both on one machine to compare times; shares of bounds compare machines"
+_BY_ONE: Final = "profile both by the same versions, or take the difference for theirs"
+_BY_SET: Final = "profile one of them anew with --set, or take the difference for that"
+
+_SAME: Final = {
+    **dict.fromkeys(("processor", "threads_per_worker"), _ANEW),
+    **dict.fromkeys(("knltrain", "torch", "numba"), _BY_ONE),
+    **dict.fromkeys(
+        (
+            *("backend", "implementation", "engine", "precision", "layout", "workers", "nodes"),
+            *("between_nodes", "method", "communication_period", "wire_format"),
+        ),
+        _BY_SET,
+    ),
+}
+"""Facts in which profiles may differ, which is said with the way out."""
 
 
 _OF_IMAGES: Final = ("batch", "gradient", "around stages")
 """Parts of a step that grow with its images, as all stages do."""
 
 
-def compared(here: Mapping[str, Any], there: Mapping[str, Any], most: int | None = None) -> str:
+class Side(NamedTuple):
+    """What is compared of a profile."""
+
+    network: str
+    images: float
+    step: float
+    parts: dict[Any, float]
+    stages: dict[Any, float]
+    facts: dict[str, Any]
+    noise: float | None
+
+
+def side_of(document: Mapping[str, Any]) -> Side:
+    """What is compared of a document; errors of `reading.whole` for a damaged one."""
+    versions = document.get("versions", {})
+    images, noise = document["batch_per_worker"], document["overhead"]["aa_noise_share"]
+    if not images > 0:
+        raise ValueError(f"batch_per_worker {images}")
+    return Side(
+        document["network"]["name"],
+        float(images * document["batches_per_step"]),
+        float(document["step_seconds"]["mean"]),
+        {each["name"]: float(each["seconds"]) for each in document["parts"]},
+        {
+            (each["name"], each["direction"].replace("_", "-")): float(each["seconds"]["mean"])
+            for each in document["stages"]
+        },
+        {name: versions.get(name, document.get(name)) for name in _SAME},
+        None if noise is None else float(noise),
+    )
+
+
+def compared(here: Side, there: Side, most: int | None = None) -> str:
     """Times of stages and parts here and there, with their ratio.
 
     What grows with the images of a step is scaled to as many. The `most` stages are those with the
     largest difference. Raises ConfigError for profiles of different networks.
     """
-    names = [each["network"]["name"] for each in (here, there)]
-    if names[0] != names[1]:
+    if here.network != there.network:
         raise ConfigError(
-            f"a profile of {names[0]} and one of {names[1]}: expected two of one network; "
+            f"a profile of {here.network} and one of {there.network}: expected two of one network; "
             "`knltrain bench cnn` sets networks side by side"
         )
-    images = [float(each["batch_per_worker"] * each["batches_per_step"]) for each in (here, there)]
-    scale = images[0] / images[1]
-    rows = [("step", "", *_times(_step(here), _step(there)))]
+    scale = here.images / there.images
+    rows = [("step", "", *_times(here.step, there.step))]
     rows += [
         ("", name, *_times(own, other * (scale if name in _OF_IMAGES else 1)))
-        for name, own, other in _both(_parts_of(here), _parts_of(there))
+        for name, own, other in _both(here.parts, there.parts)
     ]
-    stages = _both(_stages_of(here), _stages_of(there))
+    stages = _both(here.stages, there.stages)
     ranked = sorted(stages, key=lambda each: -abs(each[1] - scale * each[2]))
     rows += [(*name, *_times(own, scale * other)) for name, own, other in ranked[:most]]
     notes = list(_notes(here, there, scale))
     return "\n".join([*notes, table(("stage", "part", "ms", "other ms", "ratio"), rows, (2, 3, 4))])
-
-
-def _step(document: Mapping[str, Any]) -> float:
-    return float(document["step_seconds"]["mean"])
-
-
-def _parts_of(document: Mapping[str, Any]) -> dict[Any, float]:
-    return {each["name"]: each["seconds"] for each in document["parts"]}
-
-
-def _stages_of(document: Mapping[str, Any]) -> dict[Any, float]:
-    return {
-        (each["name"], each["direction"].replace("_", "-")): each["seconds"]["mean"]
-        for each in document["stages"]
-    }
 
 
 def _both(here: Mapping[Any, float], there: Mapping[Any, float]) -> list[tuple[Any, float, float]]:
@@ -70,14 +96,18 @@ def _times(here: float, there: float) -> tuple[str, str, str]:
     return f"{1e3 * here:.3f}", f"{1e3 * there:.3f}", ratio
 
 
-def _notes(here: Mapping[str, Any], there: Mapping[str, Any], scale: float) -> Iterator[str]:
-    for name in _SAME:
-        own, other = here.get(name), there.get(name)
+def _notes(here: Side, there: Side, scale: float) -> Iterator[str]:
+    for name, way_out in _SAME.items():
+        own, other = (_told(side.facts[name]) for side in (here, there))
         if own != other:
             what = name.replace("_", " ")
-            yield f"note: another {what}: {own} here, {other} there; all ratios have that in them"
+            yield f"note: another {what}: {own} here, {other} there; {way_out}"
     if scale != 1:
         yield f"note: stages and batches of the other one are scaled to {scale:g} times its images"
-    noise = [each["overhead"]["aa_noise_share"] for each in (here, there)]
-    if None not in noise:
+    noise = [each.noise for each in (here, there) if each.noise is not None]
+    if len(noise) == 2:
         yield f"note: even and odd steps differ by {100 * max(noise):.1f} %: the noise of ratios"
+
+
+def _told(fact: Any) -> str:
+    return "unknown" if fact is None else str(fact)

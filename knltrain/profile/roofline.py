@@ -1,62 +1,120 @@
-"""Draws the roofline: a bar for each stage and direction, under the machine's two ceilings."""
+"""Draws the roofline: a bar for each stage and direction, under the machine's ceilings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from knltrain.picture import empty_figure, save
 
 ROOFLINE: Final = "roofline.png"
 
-_MARGINS: Final = {"left": 0.1, "right": 0.97, "bottom": 0.1, "top": 0.92}
-_DIRECTIONS: Final = {
+DIRECTIONS: Final = {
     "forward": ("tab:blue", "o"),
     "backward_data": ("tab:orange", "s"),
     "backward_weights": ("tab:green", "^"),
     "backward": ("tab:red", "D"),
 }
+"""Colours and marks."""
+
+_MARGINS: Final = {"left": 0.1, "right": 0.97, "bottom": 0.1, "top": 0.92}
+_DRAWN: Final = {
+    **DIRECTIONS,
+    "loss": ("tab:brown", "v"),
+    "update": ("tab:purple", "P"),
+    "exchange": ("black", "X"),
+}
+
+
+class Dot(NamedTuple):
+    """What is drawn of a stage in a direction, of the update, or of an exchange."""
+
+    direction: str
+    intensities: tuple[float, ...]
+    """Operations per compulsory byte and per byte of the layout; of an exchange per byte sent."""
+    flops_per_second: float
+    seconds: float
+
+
+def dots(document: Mapping[str, Any]) -> Iterator[Dot]:
+    """All that operations are known of; of an exchange those of computing its layers."""
+    for stage in document["stages"]:
+        flops = stage["executed_flops"] or stage["flops"]
+        seconds = stage["seconds"]["mean"]
+        if stage["direction"] in _DRAWN and flops and seconds:
+            moved = [stage["compulsory_bytes"], stage["layout_bytes"]]
+            intensities = tuple(flops / each for each in moved if each)
+            yield Dot(stage["direction"], intensities, flops / seconds, seconds)
+    for part in document["parts"]:
+        if part["name"] == "update" and part.get("flops_per_second"):
+            rate = part["flops_per_second"]
+            yield Dot("update", (part["intensity"],), rate, part["seconds"])
+    for part in document["exchanges"]:
+        intensity, seconds = part["communication_intensity"], part["moving_seconds"]
+        if intensity and seconds and document["machine"][0].get("link_bytes_per_second"):
+            rate = intensity * part["wire_bytes"] / seconds
+            yield Dot("exchange", (intensity,), rate, seconds)
+
+
+def ceilings(machine: Sequence[Mapping[str, Any]]) -> tuple[float, float, float | None]:
+    """Means over the workers: operations of products, and bytes of copies and of links, per second.
+
+    That of the links is None where no node sends anything.
+    """
+    peaks = [
+        each.get("product_flops_per_second", each["sgemm_flops_per_second"]) for each in machine
+    ]
+    copies = [each["copy_bytes_per_second"] for each in machine]
+    links = [each["link_bytes_per_second"] for each in machine if each.get("link_bytes_per_second")]
+    link = sum(links) / len(links) if links else None
+    return sum(peaks) / len(peaks), sum(copies) / len(copies), link
 
 
 def draw_roofline(document: Mapping[str, Any], path: Path) -> None:
-    """Draw worker 0's stages by what they execute; the size of a mark grows with its time.
+    """Draw stages by what they execute, means over workers; marks grow with their time.
 
-    A bar leads from the intensity by compulsory bytes to that by bytes of the layout. Raises
+    A bar leads from the intensity by compulsory bytes to that by bytes of the layout. Exchanges
+    between nodes have a ceiling of their own, the link, over operations per byte sent. Raises
     `RunFolderError` when the picture cannot be written.
     """
     figure = empty_figure(8.0, 5.5, _MARGINS)
     axes = figure.subplots()
-    machine = document["machine"][0]
-    peak, bandwidth = machine["sgemm_flops_per_second"], machine["copy_bytes_per_second"]
-    step = document["step_seconds"]["mean"]
-    lowest = highest = peak / bandwidth
-    for direction, (color, marker) in _DIRECTIONS.items():
+    peak, copy, link = ceilings(document["machine"])
+    step, drawn = document["step_seconds"]["mean"], list(dots(document))
+    for direction, (colour, marker) in _DRAWN.items():
         named = direction.replace("_", "-")
-        for stage in document["stages"]:
-            flops = stage["executed_flops"] or stage["flops"]
-            seconds = stage["seconds"]["mean"]
-            if stage["direction"] != direction or not flops or not seconds:
-                continue
-            ends = [flops / stage["compulsory_bytes"]]
-            if stage["layout_bytes"]:
-                ends.append(flops / stage["layout_bytes"])
-            rate = flops / seconds / 1e9
-            size = 12 + 600 * seconds / step
-            axes.plot(ends, [rate] * len(ends), color=color, linewidth=1, alpha=0.6)
+        for dot in (each for each in drawn if each.direction == direction):
+            ends, rate = dot.intensities, dot.flops_per_second / 1e9
+            axes.plot(ends, [rate] * len(ends), color=colour, linewidth=1, alpha=0.6)
+            size = 12 + 600 * dot.seconds / step
             axes.scatter(
-                ends[-1:], [rate], s=size, color=color, marker=marker, alpha=0.6, label=named
+                ends[-1:], [rate], s=size, color=colour, marker=marker, alpha=0.6, label=named
             )
             named = "_"
-            lowest, highest = min(lowest, *ends), max(highest, *ends)
-    edges = [lowest / 2, peak / bandwidth, highest * 2]
-    axes.plot(edges, [min(peak, bandwidth * each) / 1e9 for each in edges], color="black")
+    said = f"{peak / 1e9:.0f} GFLOP/s, {copy / 1e9:.0f} GB/s"
+    computed = [each for each in drawn if each.direction != "exchange"]
+    _draw_ceiling(axes, computed, copy, peak, "-")
+    if sent := [each for each in drawn if each.direction == "exchange"]:
+        assert link is not None
+        _draw_ceiling(axes, sent, link, None, "--")
+        said += f", link {link / 1e9:.2f} GB/s (dashed, per byte sent)"
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("operations per byte")
     axes.set_ylabel("GFLOP/s")
-    axes.set_title(
-        f"{document['network']['name']}: {peak / 1e9:.0f} GFLOP/s, {bandwidth / 1e9:.0f} GB/s"
-    )
+    axes.set_title(f"{document['network']['name']}: {said}")
     axes.legend(loc="lower right")
     save(figure, path)
+
+
+def _draw_ceiling(
+    axes: Any, under: Sequence[Dot], rate: float, peak: float | None, line: str
+) -> None:
+    """Draw a bandwidth as far as dots go, up to the peak of computing if it has one."""
+    places = [each for dot in under for each in dot.intensities]
+    if peak is not None:
+        places.append(peak / rate)
+    edges = sorted({min(places) / 2, max(places) * 2, *([peak / rate] if peak else [])})
+    heights = [rate * each if peak is None else min(peak, rate * each) for each in edges]
+    axes.plot(edges, [each / 1e9 for each in heights], color="black", linestyle=line)

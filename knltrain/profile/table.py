@@ -8,14 +8,22 @@ from typing import Any, Final
 from affinity.cli.layout import table
 from knltrain.profile.kinds import by_kind
 from knltrain.profile.measured import EXCHANGED
+from knltrain.profile.stragglers import told_of_stragglers
 
 _HEAD: Final = (
     "stage", "direction", "operation", "algorithm", "ms", "%", "spread %",
-    "GFLOP/s", "GB/s", "FLOP/B", "bound", "of bound %",
+    "GFLOP/s", "of sgemm %", "GB/s", "of copy %", "FLOP/B", "bound", "of bound %",
 )  # fmt: skip
 _LEFT: Final = 4
+_BOUND: Final = _HEAD.index("bound")
+_RIGHT: Final = [number for number in range(_LEFT, len(_HEAD)) if number != _BOUND]
 
 _MOST_WORKERS: Final = 16
+
+_ALONE: Final = (
+    "one worker: it waits for no other, so nothing is said of stragglers, load balance and what is "
+    "hidden; --workers 2 profiles two"
+)
 
 
 def told(document: Mapping[str, Any], most: int | None = None) -> str:
@@ -31,13 +39,18 @@ def _parts(document: Mapping[str, Any], most: int | None) -> Iterator[str]:
         shown = _longest(stages, most)
         rows = [_stage_row(each, step) for each in shown]
         rows += _rest_rows(stages, shown, step)
-        yield table(_HEAD, rows, right=[*range(_LEFT, 10), 11])
+        yield table(_HEAD, rows, right=_RIGHT)
         yield _by_kind(document)
     rows = [
-        (each["name"], f"{1e3 * each['seconds']:.3f}", f"{100 * each['seconds'] / step:.1f}")
+        (
+            each["name"],
+            f"{1e3 * each['seconds']:.3f}",
+            f"{100 * each['seconds'] / step:.1f}",
+            *_rates(each),
+        )
         for each in document["parts"]
     ]
-    yield table(("besides", "ms", "%"), rows, right=(1, 2))
+    yield table(("besides", "ms", "%", *_HEAD[-7:]), rows, right=(*range(1, 8), 9))
     yield _exchanges(document["exchanges"])
     yield _workers(document)
     yield _checks(document)
@@ -54,13 +67,24 @@ def _head(document: Mapping[str, Any]) -> str:
         f"step: {1e3 * step['mean']:.3f} ms (median {1e3 * step['median']:.3f}, 5 to 95 %: "
         f"{1e3 * step['p05']:.3f} to {1e3 * step['p95']:.3f}), {window['steps']} steps; "
         f"means of its thirds: {thirds} ms",
-        f"worker 0 at best: {machine['sgemm_flops_per_second'] / 1e9:.1f} GFLOP/s (sgemm), "
-        f"{machine['copy_bytes_per_second'] / 1e9:.1f} GB/s (copy)",
+        _at_best(machine),
         f"{over['records_per_step']:.0f} records a step of {1e9 * over['record_seconds']:.0f} ns "
         f"cost {100 * over['share']:.2f} %; summing them up takes "
         f"{1e6 * over['fold_seconds']:.0f} us after a step, and is not in it",
     ]
     return "\n".join(lines)
+
+
+def _at_best(machine: Mapping[str, Any]) -> str:
+    sgemm, copy = machine["sgemm_flops_per_second"], machine["copy_bytes_per_second"]
+    product, link = machine.get("product_flops_per_second"), machine.get("link_bytes_per_second")
+    said = [f"{sgemm / 1e9:.1f} GFLOP/s (sgemm)"]
+    if product not in (None, sgemm):
+        said.append(f"{product / 1e9:.1f} GFLOP/s (products of the run's precision)")
+    said.append(f"{copy / 1e9:.1f} GB/s (copy)")
+    if link is not None:
+        said.append(f"{link / 1e9:.2f} GB/s (link)")
+    return "worker 0 at best: " + ", ".join(said)
 
 
 def _longest(stages: Sequence[Mapping[str, Any]], most: int | None) -> Sequence[Mapping[str, Any]]:
@@ -83,12 +107,24 @@ def _stage_row(stage: Mapping[str, Any], step: float) -> tuple[str, ...]:
         f"{1e3 * seconds:.3f}",
         f"{100 * seconds / step:.1f}",
         "" if spread is None else f"{100 * spread:.0f}",
-        _number(stage["flops_per_second"], 1e9),
-        _number(stage["bytes_per_second"], 1e9),
-        _number(stage["intensity"], 1),
-        stage["bound"] or "",
-        "" if stage["efficiency"] is None else f"{100 * stage['efficiency']:.0f}",
+        *_rates(stage),
     )
+
+
+def _rates(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """The last columns; of a row without rates they are empty."""
+    return (
+        _number(row.get("flops_per_second"), 1e9),
+        _percent(row.get("share_of_sgemm")),
+        _number(row.get("bytes_per_second"), 1e9),
+        _percent(row.get("share_of_copy")),
+        _number(row.get("intensity"), 1),
+        *_bound(row),
+    )
+
+
+def _bound(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row.get("bound") or "", _percent(row.get("efficiency"))
 
 
 def _rest_rows(
@@ -127,11 +163,15 @@ def _exchanges(parts: Sequence[Mapping[str, Any]]) -> str:
             f"{each['packed_bytes'] / 2**20:.2f}",
             *(f"{1e3 * each[f'{name}_seconds']:.3f}" for name in EXCHANGED),
             _number(each["communication_intensity"], 1),
+            *_bound(each),
         )
         for each in parts
     ]
-    heads = ("exchanged by itself", "MiB", *(f"{name} ms" for name in EXCHANGED), "FLOP/sent B")
-    return table(heads, rows, right=range(1, 6))
+    heads = (
+        "exchanged by itself", "MiB", *(f"{name} ms" for name in EXCHANGED), "FLOP/sent B",
+        "bound", "of bound %",
+    )  # fmt: skip
+    return table(heads, rows, right=(*range(1, 6), 7))
 
 
 def _shortened(layers: Sequence[str]) -> str:
@@ -141,7 +181,7 @@ def _shortened(layers: Sequence[str]) -> str:
 def _workers(document: Mapping[str, Any]) -> str:
     ranks = document["ranks"]
     if len(ranks) == 1:
-        return ""
+        return _ALONE
     shown = ranks
     if len(ranks) > _MOST_WORKERS:
         ordered = sorted(ranks, key=lambda each: each["useful_seconds"])
@@ -155,14 +195,19 @@ def _workers(document: Mapping[str, Any]) -> str:
             f"{1e3 * each['classes']['waiting']:.3f}",
             f"{1e3 * each['classes']['moving']:.3f}",
             _number(each["noise_cv"], 0.01),
+            str(each["late_steps"]),
             _number(each["last_share"], 0.01),
         )
         for each in shown
     ]
-    heads = ("worker", "step ms", "computes ms", "waits ms", "moves ms", "noise %", "last %")
+    heads = (
+        *("worker", "step ms", "computes ms", "waits ms", "moves ms", "noise %", "late steps"),
+        "last %",
+    )
     left_out = len(ranks) - len(shown)
     said = [f"{left_out} workers between the fastest and the slowest are left out"] * (left_out > 0)
-    return "\n".join([table(heads, rows, right=range(7)), *said, *_exchanging(document)])
+    told = table(heads, rows, right=range(len(heads)))
+    return "\n".join([told, *said, told_of_stragglers(ranks), *_exchanging(document)])
 
 
 def _exchanging(document: Mapping[str, Any]) -> Iterator[str]:
@@ -194,6 +239,10 @@ def _checks(document: Mapping[str, Any]) -> str:
         f"(at most {each['limit']:g})"
         for each in document["checks"]
     )
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.0f}"
 
 
 def _number(value: float | None, unit: float) -> str:

@@ -65,7 +65,7 @@ def test_a_configuration_is_trained_for_so_many_steps_without_all_else(
     monkeypatch.setattr(training, "train", train)
     shown = invoke("profile", str(config_file), "--steps", "7", "--set", "train.batch=16")
     (config,) = seen
-    assert (config.train.steps, config.train.profile_steps, config.train.batch) == (10, 7, 16)
+    assert (config.train.steps, config.train.profile_steps, config.train.batch) == (13, 7, 16)
     assert config.name == f"{config_file.stem}-profile"
     assert not (config.evaluation.at_end or config.evaluation.period(5))
     assert not (config.checkpoint.at_end or config.checkpoint.period(5))
@@ -73,6 +73,7 @@ def test_a_configuration_is_trained_for_so_many_steps_without_all_else(
     assert "convolution 3x3" in shown.output
     assert (profiled / "profile.csv").exists()
     assert (profiled / "roofline.png").exists()
+    assert (profiled / "layers.png").exists()
 
 
 def test_the_profile_of_a_run_is_shown_again(invoke: Invoke, profiled: Path) -> None:
@@ -94,6 +95,28 @@ def test_a_damaged_profile_is_named(invoke: Invoke, profiled: Path, lost: str) -
         ended = invoke("profile", str(profiled))
         assert isinstance(ended.exception, RunFolderError), ended.exception
         assert "damaged" in str(ended.exception)
+
+
+@pytest.mark.parametrize("broken", [{"network": None}, {"parts": 3}, {"batch_per_worker": 0}])
+@pytest.mark.parametrize("side", ["here", "there"])
+def test_of_two_profiles_the_damaged_one_is_named(
+    invoke: Invoke, profiled: Path, tmp_path: Path, broken: dict[str, object], side: str
+) -> None:
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged/profile.json").write_text(json.dumps({**PROFILE, **broken}))
+    runs = [str(tmp_path / "damaged"), str(profiled)]
+    here, there = runs if side == "here" else reversed(runs)
+    ended = invoke("profile", here, "--compare", there)
+    assert isinstance(ended.exception, RunFolderError), ended.exception
+    assert f"{tmp_path / 'damaged' / 'profile.json'}: damaged" in str(ended.exception)
+
+
+def test_a_damaged_profile_is_named_before_anything_is_trained(
+    invoke: Invoke, config_file: Path, profiled: Path
+) -> None:
+    (profiled / "profile.json").write_text(json.dumps({**PROFILE, "network": None}))
+    ended = invoke("profile", str(config_file), "--compare", str(profiled))
+    assert isinstance(ended.exception, RunFolderError), ended.exception
 
 
 @pytest.mark.parametrize(

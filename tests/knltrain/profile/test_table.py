@@ -16,8 +16,31 @@ def test_each_stage_and_direction_has_a_row() -> None:
     assert forward[5] == "6.500"  # ms, the mean of both workers
     assert weights[1] == "backward-weights"
     assert "ok   operations against the network's" in text
-    assert "load balance" in text
-    assert rows(text, "bn to conv")[0][3:] == ["0.00", "1.500", "4.500", "0.750", "2000.0"]
+    assert "% x communication efficiency" in text
+    assert "persistent stragglers: worker 1 (computes" in text
+    assert rows(text, "bn to conv")[0][3:] == [
+        *("0.00", "1.500", "4.500", "0.750", "2000.0"), "memory", "1",
+    ]  # fmt: skip
+
+
+def test_rates_stand_beside_their_shares_of_the_machine() -> None:
+    text = told(document())
+    head, *_ = rows(text, "stage")
+    assert " ".join(head).endswith("GFLOP/s of sgemm % GB/s of copy % FLOP/B bound of bound %")
+    forward, _ = rows(text, "conv ")
+    assert forward[7:] == ["2.1", "21", "0.0", "2", "91.0", "compute", "9"]
+    (update,) = rows(text, "update")
+    assert update[3:] == ["0.0", "0", "0.0", "2", "0.2", "memory", "2"]
+
+
+def test_the_machine_at_its_best_is_told() -> None:
+    own = measure()
+    plain = told(document(own))
+    assert "worker 0 at best: 10.0 GFLOP/s (sgemm), 1.0 GB/s (copy)\n" in plain
+    figures = own.figures._replace(product_flops_per_second=2e10, link_bytes_per_second=1.25e8)
+    text = told(document(own._replace(figures=figures)))
+    assert "10.0 GFLOP/s (sgemm), 20.0 GFLOP/s (products of the run's precision)" in text
+    assert "1.0 GB/s (copy), 0.12 GB/s (link)" in text
 
 
 def test_the_longest_are_shown_and_the_others_summed() -> None:
@@ -28,8 +51,10 @@ def test_the_longest_are_shown_and_the_others_summed() -> None:
 
 def test_one_worker_is_compared_with_none() -> None:
     text = told(document())
-    assert "load balance" not in text
+    assert "% x communication efficiency" not in text
     assert "spread" not in text
+    assert "one worker: it waits for no other, so nothing is said of stragglers" in text
+    assert "--workers 2 profiles two" in text
 
 
 def test_of_many_workers_the_fastest_and_the_slowest_are_shown() -> None:
