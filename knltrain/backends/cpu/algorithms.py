@@ -27,6 +27,11 @@ def asked_algorithms(network: Network, asked: Asked) -> Algorithms:
     ConfigError for names and patterns that fit no convolution.
     """
     names = [each.name for each in network.layers if type(each).__name__ == "Convolution"]
+    if asked and not names:
+        raise ConfigError(
+            f"backend.algorithms: {', '.join(map(repr, asked))}: expected a network with "
+            f"convolutions, and {network.name} has none; leave backend.algorithms out"
+        )
     for pattern in asked:
         if not any(fnmatchcase(name, pattern) for name in names):
             told = unknown_name("convolution", pattern, names)

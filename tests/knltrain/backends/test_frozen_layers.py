@@ -68,6 +68,21 @@ def test_loss_and_other_gradients_are_those_of_the_whole_network(name: str, case
             assert_allclose(other[place], gradient[place], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("case", FROZEN)
+def test_regions_have_the_products_that_are_left_of_the_network(name: str, case: str) -> None:
+    whole, patterns = FROZEN[case]
+    network = _frozen(whole, patterns)
+    if name == "slices" and whole is RESIDUAL:
+        pytest.skip("a network that normalises takes its batch whole")
+    backend = BACKENDS[name](network)
+    products = sum(each.product_flops for each in backend.regions)
+    backend.close()
+    assert products == 20 * network.training_flops_per_image
+    if case in ("stem", "pooled", "all but the last"):
+        assert products < 20 * whole.training_flops_per_image
+
+
 @pytest.mark.parametrize("name", ["torch", "reference", "numba"])
 def test_outputs_may_be_frozen_while_others_learn(name: str) -> None:
     network = _frozen(OUTPUTS, ("stem*", "aside*"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -48,6 +50,14 @@ def test_a_name_counts_before_a_pattern_and_a_longer_one_before_a_shorter_one() 
 def test_names_that_fit_no_convolution_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"unknown convolution 'ip1'.*'\*' fits all"):
         asked_algorithms(LENET, {"*": "auto", "ip1": "direct"})
+
+
+def test_a_network_without_convolutions_is_told_so() -> None:
+    dense = replace(LENET, layers=LENET.layers[-1:])
+    said = r"'\*': expected a network with convolutions, and lenet has none; leave backend\.al"
+    with pytest.raises(ConfigError, match=said):
+        asked_algorithms(dense, {"*": "direct"})
+    assert asked_algorithms(dense, {}) == {}
 
 
 def test_convolutions_take_what_was_asked_for() -> None:
