@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from knltrain.errors import RunFolderError
 
@@ -37,10 +37,12 @@ def empty_figure(width: float, height: float, margins: Mapping[str, float] | Non
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure whole, as PNG; RunFolderError if that cannot be done."""
+    """Write a figure whole, as its name says, or else as PNG; RunFolderError if it cannot be."""
     partial = path.with_name(f".{path.name}.partial")
+    kind = path.suffix[1:] if path.suffix in (".svg", ".pdf") else "png"
+    fast: dict[str, Any] = {"pil_kwargs": {"compress_level": 1}} if kind == "png" else {}
     try:
-        figure.savefig(partial, format="png", pil_kwargs={"compress_level": 1})
+        figure.savefig(partial, format=kind, **fast)
         partial.replace(path)
     except OSError as error:
         with suppress(OSError):

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from knltrain.picture import GRID_COLOUR, empty_figure, finish
+from pathlib import Path
+
+import pytest
+
+from knltrain.errors import RunFolderError
+from knltrain.picture import GRID_COLOUR, empty_figure, finish, save
 
 
 def test_a_figure_has_its_size_and_finished_axes_a_grid_and_an_open_frame() -> None:
@@ -17,3 +22,18 @@ def test_a_figure_has_its_size_and_finished_axes_a_grid_and_an_open_frame() -> N
     grid = axes.get_xgridlines()[0]
     assert grid.get_visible()
     assert to_hex(grid.get_color()) == GRID_COLOUR
+
+
+@pytest.mark.parametrize(
+    ("name", "begin"),
+    [("a.svg", b"<?xml"), ("a.pdf", b"%PDF"), ("a.png", b"\x89PNG"), ("a", b"\x89PNG")],
+)
+def test_a_picture_is_what_its_name_says(tmp_path: Path, name: str, begin: bytes) -> None:
+    save(empty_figure(1.0, 1.0), tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(begin)
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_a_picture_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match=r"a\.svg: cannot be written"):
+        save(empty_figure(1.0, 1.0), tmp_path / "missing" / "a.svg")

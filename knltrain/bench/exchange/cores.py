@@ -14,19 +14,32 @@ from affinity import (
 from knltrain.errors import ConfigError
 
 
-def cores_of(workers: int) -> list[list[int]]:
+def cores_of(
+    workers: int, workers_per_core: int | None = None, option: str = "--workers"
+) -> list[list[int]]:
     """The cpus of each worker, one per core, and as many for each.
 
-    Raises ConfigError for fewer than 2 workers, and for more than there are cores.
+    So many `workers_per_core` have the same ones; None where they cannot be asked for. Raises
+    ConfigError, which names the `option` that says how many workers there are, for fewer than 2
+    workers or cores, and for more workers than there is room for.
     """
     topology, allowed = read_topology(), allowed_cpus()
     cores = len(physical_cores(topology, allowed))
-    if not 2 <= workers <= cores:
+    sharing = workers_per_core or 1
+    apart, rest = divmod(workers, sharing)
+    if workers > 1 and (rest or apart < 2):
         raise ConfigError(
-            f"--workers {workers}: expected at least 2, and at most the {cores} physical cores of "
-            "the allowed cpus"
+            f"--workers-per-core {sharing}: expected a number that divides {option} {workers}, and "
+            "leaves 2 cores at least"
         )
-    return groups_of(topology, allowed, workers, cores // workers)
+    if not 2 <= apart <= cores:
+        share = "" if workers_per_core is None else f", {sharing} on a core"
+        way = "" if workers_per_core is None else "; with a larger --workers-per-core they share"
+        raise ConfigError(
+            f"{option} {workers}{share}: expected at least 2, and at most the {cores} physical "
+            f"cores of the allowed cpus{way}"
+        )
+    return groups_of(topology, allowed, apart, cores // apart) * sharing
 
 
 def groups_of(

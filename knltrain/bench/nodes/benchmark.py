@@ -24,7 +24,6 @@ from knltrain.bench.nodes.trainings import named
 from knltrain.bench.step.benchmark import SEED
 from knltrain.bench.step.bounds import bounds_of
 from knltrain.bench.step.job import write_job
-from knltrain.errors import ConfigError
 from knltrain.launch.signals import signals_raise
 from knltrain.launch.temporary_folder import temporary_folder
 
@@ -63,7 +62,7 @@ def run_nodes_benchmark(
     fails, and RunAborted when a signal asks for the end; nothing is left behind then.
     """
     compared, described = named(chosen), network_of(network)
-    groups = _groups(nodes, workers_per_core)
+    groups = cores_of(nodes, workers_per_core, "--nodes")
     with signals_raise(), hosts(nodes, gbits, latency_us) as made, temporary_folder() as kept:
         write_job(kept.path, described, batch, SEED)
         ground = Ground(made, groups, network, kept.path, batch, steps, trace_steps)
@@ -90,26 +89,6 @@ def run_nodes_benchmark(
         "rows": [row(each, found) for each in compared],
         "star_by_seasgd": star_by_seasgd(found),
     }
-
-
-def _groups(nodes: int, workers_per_core: int) -> list[list[int]]:
-    """The cpus of each host's worker; ConfigError where there are no cores for them."""
-    if nodes < 2:
-        raise ConfigError(f"--nodes {nodes}: expected 2 or more, and a core for each")
-    apart, rest = divmod(nodes, workers_per_core)
-    if rest or apart < 2:
-        raise ConfigError(
-            f"--workers-per-core {workers_per_core}: expected a number that divides --nodes "
-            f"{nodes}, and leaves 2 cores at least"
-        )
-    try:
-        groups = cores_of(apart)
-    except ConfigError as error:
-        raise ConfigError(
-            f"--nodes {nodes}: a worker for each, {workers_per_core} on a core: {error}; with "
-            "--workers-per-core 2 or more they share cores"
-        ) from error
-    return groups * workers_per_core
 
 
 def _train(training: Training, ground: Ground, kept: Path) -> TrainingFigures:

@@ -47,18 +47,24 @@ WITHIN = 0.1
 @final
 @dataclass(frozen=True, slots=True)
 class Trainings:
-    """What is trained: `batch` images of each of the `workers` on `nodes`, and so many `steps`."""
+    """What is trained: `batch` images of each of the `workers` on `nodes`, and so many `steps`.
+
+    `workers_per_core` share a core.
+    """
 
     network: str
     nodes: int
     workers: int
     batch: int
     steps: int
+    workers_per_core: int = 1
 
     def run(self, method: str, *, light: bool = False) -> RunConfig:
         """The run of a method; a `light` one takes one image of each worker."""
         images = 1 if light else self.batch
-        return configuration(self.network, method, self.nodes, self.workers, images, self.steps)
+        shares = self.workers_per_core > 1
+        sizes = self.nodes, self.workers, images, self.steps
+        return configuration(self.network, method, *sizes, shares_cores=shares)
 
 
 def run_predict_benchmark(
@@ -72,6 +78,7 @@ def run_predict_benchmark(
     batch: int,
     steps: int,
     rounds: int,
+    workers_per_core: int = 1,
     tell: Callable[[str], None] = lambda _line: None,
 ) -> dict[str, Any]:
     """Predict and measure steps of `methods` on `nodes` emulated hosts with a worker each.
@@ -80,7 +87,8 @@ def run_predict_benchmark(
     a method and a link, the seconds of a step that were `measured` (median of the rounds), those
     that are `predicted`, and those of the `naive` model: nothing is hidden, and nobody waits.
     `is_met` tells whether the error is at most 10 %, or at most what the rounds differ by.
-    `failures` are methods that cannot train so, with the reasons.
+    `failures` are methods that cannot train so, with the reasons. Where `workers_per_core` are
+    more than one, the wait for a core is in all of these times.
 
     Raises ConfigError for impossible settings, NoHosts where there can be none, PeerError when the
     training without exchanges fails, and RunAborted when a signal asks for the end; nothing is left
@@ -88,10 +96,10 @@ def run_predict_benchmark(
     """
     workers = nodes if nodes > 1 else workers
     links, fitted = _links(nodes, gbits, fitted_gbits)
-    groups = cores_of(workers)
-    task = Trainings(network, nodes, workers, batch, steps)
+    groups = cores_of(workers, workers_per_core, "--nodes" if nodes > 1 else "--workers")
+    task = Trainings(network, nodes, workers, batch, steps, workers_per_core)
     failures, runs = _planned(task, methods)
-    cpus = sorted(cpu for group in groups for cpu in group)
+    cpus = sorted({cpu for group in groups for cpu in group})
     with signals_raise(), temporary_folder() as kept:
         before = bounds_of(cpus)
 
@@ -115,6 +123,7 @@ def run_predict_benchmark(
         "network": network,
         "nodes": nodes,
         "workers": workers,
+        "workers_per_core": workers_per_core,
         "batch_per_worker": batch,
         "steps": steps,
         "rounds": rounds,

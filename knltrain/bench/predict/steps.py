@@ -44,9 +44,19 @@ class Ground:
 
 
 def configuration(
-    network: str, method: str, ground_nodes: int, workers: int, images: int, steps: int
+    network: str,
+    method: str,
+    ground_nodes: int,
+    workers: int,
+    images: int,
+    steps: int,
+    *,
+    shares_cores: bool = False,
 ) -> RunConfig:
-    """The run of so many steps with `images` of each worker; ConfigError if it cannot be."""
+    """The run of so many steps with `images` of each worker; ConfigError if it cannot be.
+
+    Workers that share cores are not pinned, and have a thread each.
+    """
     settings = FEW_STEPS_SETTINGS[method]
     side, _, channels = network_of(network).input_shape
     drawn = {"train_images": workers * images * _EPOCH_STEPS, "test_images": images}
@@ -65,6 +75,8 @@ def configuration(
             "optimizer": dict(settings.optimizer),
             "learning_rate": {"base": settings.learning_rate},
             "exchange": {"method": method, **settings.exchange},
+            "placement": {"pin": not shares_cores},
+            "backend": {"threads": 1 if shares_cores else "auto"},
             "evaluation": NEVER,
             "checkpoint": {**NEVER, "every_minutes": 0},
             "preemption": {"signals": []},
@@ -141,4 +153,4 @@ def _computing(trace: str) -> list[float]:
 def _command(ground: Ground, folder: Path, words: Sequence[str]) -> list[str]:
     if ground.hosts is not None:
         return on_all(ground.hosts, ground.groups, folder, words)
-    return on_node(sorted(cpu for group in ground.groups for cpu in group), words)
+    return on_node(sorted({cpu for group in ground.groups for cpu in group}), words)

@@ -23,6 +23,8 @@ def format_table(report: Mapping[str, Any]) -> str:
         f"model fitted to links of {', '.join(f'{each:g}' for each in report['fitted_gbits'])} "
         "Gbit/s"
     )
+    if (sharing := report["workers_per_core"]) > 1:
+        where += f"; {sharing} workers on a core"
     lines = [
         f"{report['network']}, batch {report['batch_per_worker']} per worker, {where}; medians of "
         f"{report['rounds']} alternating rounds of {report['steps']} steps",

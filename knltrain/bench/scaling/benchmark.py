@@ -1,7 +1,8 @@
 """`knltrain bench scaling`: the same training by more and more workers, on one node and on several.
 
 Nodes are emulated hosts of this machine (`knltrain.bench.nodes.hosts`). A worker has as many cores
-on every ground. The runs are compared as `knltrain report-scaling` compares those of a cluster.
+on every ground, but where there are more workers than cores, which they share. The runs are
+compared as `knltrain report-scaling` compares those of a cluster.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ evaluation.every_epochs = 1
 """
 """What is trained where no configuration is given."""
 
+_SHARED: Final = ("placement.pin=false", "backend.threads=1")
+"""Settings of workers that share cores."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,7 @@ def run_scaling_benchmark(
     scaling: Scaling = "weak",
     rounds: int = 3,
     gbits: float = 10.0,
+    workers_per_core: int = 1,
     overrides: Sequence[str] = (),
     runs: Path | None = None,
     tell: Callable[[str], None] = lambda _line: None,
@@ -77,20 +82,15 @@ def run_scaling_benchmark(
     `batches` are images of a step: of each worker in weak scaling, of all in strong. `config` is
     what is trained, LeNet on the digits if it is None, with `overrides`. The report is that of
     `knltrain.scaling.scaling_of`, with the machine, its sgemm and copy before and after, and the
-    Gbit/s of links between nodes. The runs' folders stay in a new folder in `runs`, if it is given.
-    Raises ConfigError for impossible settings, NoHosts where there can be none, PeerError when a
-    training fails, RunFolderError where its figures cannot be kept.
+    Gbit/s of links between nodes. At most so many `workers_per_core` share one of the `cores`, each
+    with one thread, where a ground has more workers; they wait for each other. The runs' folders
+    stay in a new folder in `runs`, if it is given. Raises ConfigError for impossible settings,
+    NoHosts where there can be none, PeerError when a training fails, RunFolderError where its
+    figures cannot be kept.
     """
     grounds = _grounds(nodes, workers, batches, scaling)
-    most = max(each.total for each in grounds)
-    topology, allowed = read_topology(), allowed_cpus()
-    cores = len(physical_cores(topology, allowed))
-    if most > cores:
-        raise ConfigError(
-            f"{most} workers: expected at most one for each of {cores} cores; give "
-            "fewer --nodes or --workers"
-        )
-    cpus = [cpu for group in groups_of(topology, allowed, most, cores // most) for cpu in group]
+    slots = _slots(max(each.total for each in grounds), workers_per_core)
+    cpus = [cpu for slot in slots for cpu in slot]
     with signals_raise(), temporary_folder() as kept:
         file = _kept_config(config, kept.path, overrides, grounds)
         folder = (
@@ -102,15 +102,16 @@ def run_scaling_benchmark(
         before, done = bounds_of(cpus), []
         for number, ground in product(range(1, rounds + 1), grounds):
             name = f"{ground.name}-{number}"
-            _train(file, ground, cores // most, gbits, (*overrides, f"runs_folder={folder}"), name)
+            _train(file, ground, slots, gbits, (*overrides, f"runs_folder={folder}"), name)
             done.append(folder / name)
             tell(f"round {number} of {rounds}: {ground.name}")
         report, after = scaling_of(done, scaling), bounds_of(cpus)
     return {
         **report,
-        "machine": {"model": topology.model, "before": before, "after": after},
+        "machine": {"model": read_topology().model, "before": before, "after": after},
         "rounds": rounds,
-        "cores_per_worker": cores // most,
+        "cores_per_worker": len(slots[0]),
+        "cores": len(cpus),
         "link_gbits": gbits if max(nodes) > 1 else None,
     }
 
@@ -136,6 +137,19 @@ def _grounds(
     return found
 
 
+def _slots(most: int, workers_per_core: int) -> list[list[int]]:
+    """The cpus of a worker, in as many places as there are; ConfigError for too many workers."""
+    topology, allowed = read_topology(), allowed_cpus()
+    cores = len(physical_cores(topology, allowed))
+    if most > cores * workers_per_core:
+        raise ConfigError(
+            f"{most} workers: expected at most {workers_per_core} for each of {cores} cores; give "
+            "fewer --nodes or --workers, or a larger --workers-per-core"
+        )
+    places = min(most, cores)
+    return groups_of(topology, allowed, places, cores // places)
+
+
 def _kept_config(
     config: Path | None, folder: Path, overrides: Sequence[str], grounds: Sequence[Ground]
 ) -> Path:
@@ -151,24 +165,44 @@ def _kept_config(
 
 
 def _train(
-    file: Path, ground: Ground, cores: int, gbits: float, overrides: Sequence[str], name: str
+    file: Path,
+    ground: Ground,
+    slots: Sequence[Sequence[int]],
+    gbits: float,
+    overrides: Sequence[str],
+    name: str,
 ) -> None:
     words = ["train", str(file), "--name", name, "--no-pictures"]
     words += ["--workers", str(ground.workers)]
-    keys = (*overrides, f"train.batch={ground.batch}")
+    shared = _SHARED if ground.total > len(slots) else ()
+    keys = (*overrides, *shared, f"train.batch={ground.batch}")
     words += [word for key in keys for word in ("--set", key)]
     with ExitStack() as stack:
-        status, said = carried_out(_command(stack, ground, cores, gbits, words), Path.cwd(), None)
+        command = _command(stack, ground, slots, gbits, words)
+        status, said = carried_out(command, Path.cwd(), None)
     if status:
         raise PeerError(f"{ground.name} ended with {status}: {said[-2000:]}")
 
 
 def _command(
-    stack: ExitStack, ground: Ground, cores: int, gbits: float, words: Sequence[str]
+    stack: ExitStack,
+    ground: Ground,
+    slots: Sequence[Sequence[int]],
+    gbits: float,
+    words: Sequence[str],
 ) -> list[str]:
-    topology, allowed = read_topology(), allowed_cpus()
-    groups = groups_of(topology, allowed, ground.nodes, ground.workers * cores)
+    groups = _groups(ground, slots)
     if ground.nodes == 1:
         return on_node(groups[0], words)
     made = stack.enter_context(hosts(ground.nodes, gbits))
     return on_all(made, groups, stack.enter_context(temporary_folder()).path, words)
+
+
+def _groups(ground: Ground, slots: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The cpus of each node: those of its workers, which take the slots in turn."""
+    of_workers = [slots[number % len(slots)] for number in range(ground.total)]
+    nodes = [
+        of_workers[first : first + ground.workers]
+        for first in range(0, ground.total, ground.workers)
+    ]
+    return [sorted({cpu for cpus in node for cpu in cpus}) for node in nodes]

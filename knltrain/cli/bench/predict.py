@@ -40,6 +40,13 @@ from knltrain.cli.saying import say
 )
 @click.option("--steps", type=click.IntRange(min=8), default=120, show_default=True)
 @click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
+@click.option(
+    "--workers-per-core",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="So many share a core, where there are more workers than cores.",
+)
 @report_option
 def predict(
     network: str,
@@ -51,6 +58,7 @@ def predict(
     batch: int,
     steps: int,
     rounds: int,
+    workers_per_core: int,
     report_file: Path | None,
 ) -> None:
     """Predict the step of each method on hosts of this machine, and measure it beside.
@@ -71,6 +79,7 @@ def predict(
         batch=batch,
         steps=steps,
         rounds=rounds,
+        workers_per_core=workers_per_core,
         tell=lambda line: say(line, error=True),
     )
     show(report, format_table, report_file)

@@ -37,6 +37,13 @@ from knltrain.cli.saying import say
     show_default=True,
     help="Gbit/s of the links between nodes.",
 )
+@click.option(
+    "--workers-per-core",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="So many share a core, where there are more workers than cores.",
+)
 @overrides_option
 @click.option(
     "--runs",
@@ -53,6 +60,7 @@ def scaling(
     scaling: Literal["weak", "strong"],
     rounds: int,
     gbits: float,
+    workers_per_core: int,
     overrides: tuple[str, ...],
     runs: Path | None,
     report_file: Path | None,
@@ -74,6 +82,7 @@ def scaling(
         scaling=scaling,
         rounds=rounds,
         gbits=gbits,
+        workers_per_core=workers_per_core,
         overrides=overrides,
         runs=runs,
         tell=say,

@@ -31,6 +31,8 @@ def test_settings_that_predict_nothing_are_refused_before_anything_is_measured()
     _refused("5 Gbit/s in --link-gbits and in --fit-link-gbits", gbits=[1.0, 5.0])
     _refused("expected workers = 1", methods=["asgd"])
     _refused("did you mean 'sync_sgd'", methods=["sync_sgt"])
+    _refused("--nodes 4096, 1 on a core: .*larger --workers-per-core", nodes=4096)
+    _refused("--workers 4096, 1 on a core: ", nodes=1, workers=4096)
 
 
 @pytest.mark.slow
@@ -63,3 +65,16 @@ def test_methods_on_hosts_are_predicted_for_links_that_the_model_has_not_seen() 
     assert 0.3 < row["link_gbytes_per_second"] < 1.3
     assert list(report["failures"]) == ["asgd"]
     assert "asgd failed: " in format_table(report)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("two_cores")
+def test_four_hosts_share_two_cores() -> None:
+    with hosts_or_skip(4):
+        """Where there can be none this test is skipped."""
+    more: dict[str, Any] = {"nodes": 4, "workers": 2, "workers_per_core": 2}
+    report = run_predict_benchmark("lenet", ["sync_easgd3"], **more, **SHORT, **LINKS)
+    (row,) = report["rows"]
+    assert (report["workers"], report["workers_per_core"]) == (4, 2)
+    assert row["predicted_seconds"] > 0
+    assert "4 hosts with a worker each" in format_table(report)

@@ -18,6 +18,9 @@ def test_a_run_has_so_many_steps_and_images_of_each_worker_and_keeps_nothing() -
     assert (found.total_workers, found.total_nodes) == (4, 2)
     assert (found.train.batch, found.train.steps) == (64, 21)
     assert found.data.name == "digits"
+    assert (found.placement.pin, found.backend.threads) == (True, "auto")
+    shared = configuration("lenet", "sync_easgd", 2, 4, 16, 20, shares_cores=True)
+    assert (shared.placement.pin, shared.backend.threads) == (False, 1)
     assert not found.evaluation.at_end
     assert not found.checkpoint.at_end
 

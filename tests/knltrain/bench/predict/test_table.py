@@ -26,6 +26,7 @@ REPORT: dict[str, Any] = {
     "network": "lenet",
     "nodes": 2,
     "workers": 2,
+    "workers_per_core": 1,
     "batch_per_worker": 32,
     "steps": 120,
     "rounds": 3,
@@ -58,6 +59,11 @@ def test_a_line_has_a_number_in_each_cell() -> None:
     ]
     assert lines[6].startswith("1 of 1 within 10 % or the spread of the rounds; median error 4.2%")
     assert lines[7] == "asgd failed: expected workers = 1"
+
+
+def test_cores_that_are_shared_are_told() -> None:
+    assert "on a core" not in format_table(REPORT)
+    assert "; 2 workers on a core; medians" in format_table({**REPORT, "workers_per_core": 2})
 
 
 def test_a_node_has_no_links() -> None:

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from affinity import allowed_cpus, physical_cores, read_topology
 from knltrain.bench.scaling import benchmark
-from knltrain.bench.scaling.benchmark import run_scaling_benchmark
+from knltrain.bench.scaling.benchmark import Ground, run_scaling_benchmark
 from knltrain.errors import ConfigError
+from knltrain.scaling import draw_scaling
 
 from ...hosts import hosts_or_skip
 
@@ -79,6 +81,45 @@ def test_runs_of_one_call_are_not_taken_for_earlier_ones(
     assert [each[0].parent.name for each in seen] == ["scaling", "scaling-2"]
 
 
+@pytest.mark.parametrize(
+    ("nodes", "workers", "expected"),
+    [
+        (1, 2, [[0, 1, 2, 3]]),
+        (2, 1, [[0, 1], [2, 3]]),
+        (4, 1, [[0, 1], [2, 3], [0, 1], [2, 3]]),
+        (3, 2, [[0, 1, 2, 3]] * 3),
+        (1, 1, [[0, 1]]),
+    ],
+)
+def test_workers_take_cores_in_turn(nodes: int, workers: int, expected: list[list[int]]) -> None:
+    assert benchmark._groups(Ground(nodes, workers, 8), [[0, 1], [2, 3]]) == expected
+
+
+@pytest.mark.slow
+@needs_two_cpus
+@pytest.mark.usefixtures("bounds")
+def test_more_workers_than_cores_share_them(tmp_path: Path) -> None:
+    cores = len(physical_cores(read_topology(), allowed_cpus()))
+    with pytest.raises(ConfigError, match=f"{2 * cores} workers: .*a larger --workers-per-core"):
+        run_scaling_benchmark(None, nodes=[1], workers=[1, 2 * cores], batches=[32])
+    report = run_scaling_benchmark(
+        None,
+        nodes=[1],
+        workers=[1, 2 * cores],
+        batches=[8],
+        rounds=1,
+        workers_per_core=2,
+        overrides=(*FEW, "evaluation.every_epochs=0.25"),
+        runs=tmp_path,
+    )
+    alone, shared = report["rows"]
+    assert (report["cores"], report["cores_per_worker"]) == (cores, 1)
+    assert (alone["workers"], shared["workers"]) == (1, 2 * cores)
+    draw_scaling(report, tmp_path / "picture.svg")
+    assert min(len(row["accuracy_by_seconds"]) for row in report["rows"]) >= 4
+    assert "seconds of training" in (tmp_path / "picture.svg").read_text()
+
+
 def test_numbers_that_are_given_twice_count_once() -> None:
     found = benchmark._grounds([1, 1], [1, 2, 1], [64], "strong")
     assert [each.name for each in found] == ["1x1-batch-64", "1x2-batch-64"]
@@ -90,7 +131,7 @@ def test_numbers_that_are_given_twice_count_once() -> None:
         ({"workers": [0]}, "expected --nodes, --workers and --batches of 1 or more"),
         ({"batches": []}, "expected --nodes, --workers and --batches of 1 or more"),
         ({"workers": [1]}, "all runs would have the same number of workers: expected several"),
-        ({"workers": [1, 4096]}, "4096 workers: expected at most one for each of"),
+        ({"workers": [1, 4096]}, "4096 workers: expected at most 1 for each of"),
         ({"scaling": "strong", "batches": [33]}, "33 images does not divide evenly among 2 wor"),
         ({"overrides": ("exchange.metod=easgd",)}, "did you mean 'exchange.method'"),
     ],

@@ -28,14 +28,24 @@ def test_a_bench_that_predicts_steps_is_shown_and_written(
         "knltrain.bench.predict.table.format_table", lambda report: f"table {report}"
     )
     report = tmp_path / "report.json"
-    words = ("--methods", "sync_sgd, seasgd", "--link-gbits", "1, 2.5", "--steps", "16")
-    result = invoke("bench", "predict", *words, "--json", str(report))
+    words = (
+        "--methods",
+        "sync_sgd, seasgd",
+        "--link-gbits",
+        "1, 2.5",
+        "--steps",
+        "16",
+        "--nodes",
+        "4",
+    )
+    shared = ("--workers-per-core", "2")
+    result = invoke("bench", "predict", *words, *shared, "--json", str(report))
     assert result.output == "table {'rounds': 3}\n"
     network, methods, options = seen
     assert (network, methods) == ("lenet", ("sync_sgd", "seasgd"))
     assert options == {
-        "nodes": 2, "workers": 2, "gbits": [1.0, 2.5], "fitted_gbits": [0.5, 2.0, 40.0],
-        "batch": 32, "steps": 16, "rounds": 3,
+        "nodes": 4, "workers": 2, "gbits": [1.0, 2.5], "fitted_gbits": [0.5, 2.0, 40.0],
+        "batch": 32, "steps": 16, "rounds": 3, "workers_per_core": 2,
     }  # fmt: skip
     assert json.loads(report.read_text()) == {"rounds": 3}
 

@@ -28,6 +28,7 @@ def test_a_bench_of_scaling_is_shown_written_and_drawn(
     monkeypatch.setattr("knltrain.scaling.draw_scaling", lambda *given: seen.append(given))
     report, picture = tmp_path / "report.json", tmp_path / "scaling.png"
     words = ("--nodes", "1,2", "--batches", "8, 16", "--scaling", "strong", "--set", "seed=3")
+    words = (*words, "--workers-per-core", "2")
     files = ("--json", str(report), "--picture", str(picture), "--runs", str(tmp_path))
     result = invoke("bench", "scaling", "own.toml", *words, *files)
     assert result.output == "table {'rounds': 3}\n"
@@ -35,7 +36,7 @@ def test_a_bench_of_scaling_is_shown_written_and_drawn(
     assert config == Path("own.toml")
     assert options == {
         "nodes": [1, 2], "workers": [1, 2], "batches": [8, 16], "scaling": "strong", "rounds": 3,
-        "gbits": 10.0, "overrides": ("seed=3",), "runs": tmp_path,
+        "gbits": 10.0, "workers_per_core": 2, "overrides": ("seed=3",), "runs": tmp_path,
     }  # fmt: skip
     assert drawn == ({"rounds": 3}, picture)
     assert json.loads(report.read_text()) == {"rounds": 3}
