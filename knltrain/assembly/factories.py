@@ -269,7 +269,7 @@ def random_extent(config: DataConfig) -> Extent:
             f"{config.max_pixels:,} of both multiplied"
         )
     train, test = config.train_images or TRAIN_IMAGES, config.test_images or TEST_IMAGES
-    return Extent(train, test, config.image, held=False)
+    return Extent(train, test, config.image, held=(False, False))
 
 
 def digits(config: DataConfig) -> Halves:

@@ -179,15 +179,17 @@ def build_dataset(config: RunConfig, copies: int = 1) -> Dataset:
     """
     from knltrain.assembly.preprocessing import dataset_of
     from knltrain.data.extent import check_room
+    from knltrain.data.mapped import bus_errors_told
 
     chosen = _data_of(config)
-    halves = read_halves(config, copies)
-    extent = _known_extent(chosen)
-    if extent is None:
-        extent = _extent_of(halves, chosen.side_pixels)
-        check_room(extent, chosen.name, copies - 1)
-    shape = extent.shape_with(chosen.side_pixels)
-    return dataset_of(config, halves, shape, build_kernels(config))
+    with bus_errors_told():
+        halves = read_halves(config, copies)
+        extent = _known_extent(chosen)
+        if extent is None:
+            extent = _extent_of(halves, chosen.side_pixels)
+            check_room(extent, chosen.name, copies - 1)
+        shape = extent.shape_with(chosen.side_pixels)
+        return dataset_of(config, halves, shape, build_kernels(config))
 
 
 def read_halves(config: RunConfig, copies: int = 1) -> Halves:
@@ -243,7 +245,7 @@ def _extent_of(halves: Halves, side: int | None) -> Extent:
     if shape is None:
         height, width = (side, side) if side else train.size()
         shape = (height, width, train.channels)
-    is_held = bool(train.held_bytes and test.held_bytes)  # else no copies are made of them
+    is_held = bool(train.held_bytes), bool(test.held_bytes)  # else no copies are made of them
     return Extent(len(train), len(test), shape, train.labels.shape[1:], held=is_held)
 
 

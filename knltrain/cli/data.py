@@ -43,6 +43,7 @@ def data(config: Path, overrides: tuple[str, ...], sheet: Path | None, as_json: 
         raise ConfigError(f"--sheet {sheet}: expected a name that ends in .png")
     from knltrain.assembly.names import read_halves
     from knltrain.config import load_config
+    from knltrain.data.mapped import bus_errors_told
     from knltrain.data.survey import survey
 
     run = load_config(config, overrides)
@@ -53,7 +54,7 @@ def data(config: Path, overrides: tuple[str, ...], sheet: Path | None, as_json: 
         say(f"note: {note}", error=True)
     surveys = {}
     for half, source in (("training", halves.train), ("test", halves.test)):
-        with bar(f"{half} pictures", len(source)) as tell:
+        with bus_errors_told(), bar(f"{half} pictures", len(source)) as tell:
             surveys[half] = survey(source, tell)
     say(json.dumps(_fields(halves, surveys)) if as_json else "\n".join(_lines(halves, surveys)))
     if sheet is not None:

@@ -81,6 +81,7 @@ def _pack(
     from knltrain.assembly.names import read_halves
     from knltrain.assembly.packing import packing_work
     from knltrain.config import load_config
+    from knltrain.data.mapped import bus_errors_told
     from knltrain.data.packed_records import QUALITY, StoredAs
     from knltrain.data.packing import pack as write
     from knltrain.data.source import SKIPPED
@@ -93,7 +94,7 @@ def _pack(
     short_side, side, quality = stored
     as_asked = StoredAs(short_side, side, quality or QUALITY)
     work = packing_work(run, halves, as_asked, threads or len(allowed_cpus()))
-    with bar("pictures", len(work)) as tell:
+    with bus_errors_told(), bar("pictures", len(work)) as tell:
         write(work, file, tell, lambda note: say(f"note: {note}", error=True))
     if SKIPPED:
         say(f"note: {SKIPPED}", error=True)

@@ -14,14 +14,15 @@ from knltrain.errors import DataError
 class Extent:
     """So many images for training and testing, all of the same shape (H,W,C).
 
-    `label_shape` is () of classes, (classes,) of targets. Those that are not `held` take no memory.
+    `label_shape` is () of classes, (classes,) of targets. Of each half, training first, `held`
+    tells whether its images take memory.
     """
 
     train_images: int
     test_images: int
     image_shape: tuple[int, int, int]
     label_shape: tuple[int, ...] = ()
-    held: bool = True
+    held: tuple[bool, bool] = (True, True)
 
     def first(self, train_images: int | None, test_images: int | None) -> Extent:
         """The extent of the first images only; None: all. Larger limits have no effect."""
@@ -41,7 +42,9 @@ class Extent:
     @property
     def bytes(self) -> int:
         """Of all pictures in memory, a byte each value."""
-        return self.held * (self.train_images + self.test_images) * math.prod(self.image_shape)
+        train, test = self.held
+        images = self.train_images * train + self.test_images * test
+        return images * math.prod(self.image_shape)
 
 
 def check_room(extent: Extent, name: str, copies: int = 1) -> None:

@@ -14,6 +14,7 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from knltrain.data.mapped import map_array
 from knltrain.errors import DataError
 
 UNSIGNED_BYTE = 0x08
@@ -66,7 +67,7 @@ def map_idx(path: Path) -> npt.NDArray[np.uint8]:
         size = path.stat().st_size
     if size != start + math.prod(shape) or not math.prod(shape):
         return read_idx(path)  # which says what is wrong
-    return np.memmap(path, np.uint8, "r", start, shape)
+    return map_array(path, np.uint8, start, shape)
 
 
 def read_shape(path: Path) -> tuple[int, ...]:

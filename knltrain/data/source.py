@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, cast, final
+from typing import Final, final
 
 import numpy as np
 import numpy.typing as npt
 
 from knltrain.data.contents import HalfContents
+from knltrain.data.mapped import mapped_base
 from knltrain.errors import DataError
 from knltrain.vectors import FloatArray
 from vectorized_ops.pictures import PicturesOf
@@ -150,7 +151,7 @@ class ArraySource(ImageSource):
 
     def read_ahead(self, rows: Rows) -> None:
         """Of a mapped file, all from the first to the last."""
-        mapped = self._mapped()
+        mapped = mapped_base(self.pixels)
         if mapped is None or not len(rows):
             return
         first, last = (self.pixels[row].__array_interface__["data"][0] for row in rows[[0, -1]])
@@ -163,15 +164,7 @@ class ArraySource(ImageSource):
     @property
     def held_bytes(self) -> int:
         """All, unless they are mapped from a file."""
-        return self.pixels.nbytes if self._mapped() is None else 0
-
-    def _mapped(self) -> np.memmap[Any, Any] | None:
-        """What is mapped of a file, in which the pixels lie."""
-        found, base = None, cast("object", self.pixels)
-        while isinstance(base, np.ndarray):
-            found = base if isinstance(base, np.memmap) else found
-            base = base.base
-        return found
+        return self.pixels.nbytes if mapped_base(self.pixels) is None else 0
 
     def picture_name(self, row: int) -> str:
         """Its file and number."""

@@ -6,7 +6,7 @@ without a name, and the others map that. The file holds
 - a header of int64 words: a magic number, the size of the description, the number of arrays, and
   for each array its begin and its size,
 - the description: the data set as `pickle` writes it, without its arrays,
-- the arrays, each at a page.
+- the arrays, each at a page. Those in mapped files stay there: where is in the description.
 
 It is the run's own file: only processes of the same user get its descriptor, from their parent or
 by `knltrain.communication.shared_memory.descriptor_passing`.
@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.data.dataset import Dataset
+from knltrain.data.mapped import array_at, place_of
 from knltrain.errors import SegmentError
 
 NAME: Final = "knltrain-data"
@@ -38,11 +39,11 @@ _WORD_BYTES: Final = 8
 
 
 def is_held(dataset: Dataset) -> bool:
-    """Whether the pictures of both halves lie in the memory of the process that has read them.
+    """Whether the pictures of a half lie in the memory of the process that has read them.
 
     Pictures in mapped files lie in the page cache, once for all processes; others are decoded.
     """
-    return all(half.source.held_bytes for half in (dataset.train, dataset.test))
+    return any(half.source.held_bytes for half in (dataset.train, dataset.test))
 
 
 @final
@@ -57,7 +58,7 @@ class NodeData:
 
     @classmethod
     def copy_of(cls, dataset: Dataset, nodes: Sequence[int] = ()) -> NodeData:
-        """Copy all arrays of a data set, spread evenly over these NUMA nodes.
+        """Copy the arrays of a data set that are in memory, spread evenly over these NUMA nodes.
 
         Without any, pages come from the node of this thread. Raises SegmentError if there is no
         room.
@@ -134,10 +135,13 @@ class _Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         """An array that is not contiguous is written as its contiguous copy.
 
-        Threads of another process have no memory yet.
+        One in a mapped file is mapped by the other process, too. Threads of another process have no
+        memory yet.
         """
         if isinstance(value, threading.local):
             return threading.local, ()
+        if isinstance(value, np.ndarray) and (place := place_of(value)) is not None:
+            return array_at, place
         if isinstance(value, np.ndarray) and not value.flags.forc:
             return np.ascontiguousarray(value).__reduce_ex__(5)
         return NotImplemented

@@ -5,11 +5,12 @@ from __future__ import annotations
 import signal
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
 from knltrain.communication.shared_memory.polling import Stillness
+from knltrain.data.mapped import bus_error_hint
 from knltrain.launch.events import Event
 from knltrain.launch.signals import signal_name
 from knltrain.launch.worker_process import WorkerProcess
@@ -23,9 +24,9 @@ FROM_ELSEWHERE: Final = (*CONSEQUENCES, "CollectiveError")
 _CRASHES: Final = (signal.SIGSEGV, signal.SIGABRT)
 """Signals that may kill an MPI library while it reads the memory of a process that is gone."""
 
-_HINTS: Final[dict[int, str]] = {
-    signal.SIGKILL: "perhaps out of memory",
-    signal.SIGBUS: "perhaps /dev/shm is full",
+_HINTS: Final[dict[int, Callable[[], str]]] = {
+    signal.SIGKILL: lambda: "perhaps out of memory",
+    signal.SIGBUS: bus_error_hint,
 }
 
 
@@ -82,8 +83,8 @@ class Failure:
             cause = f"it exited with code {returncode} before its work was done"
             return cls(rank, cause, 1, time.monotonic())
         number = -returncode
-        hint = _HINTS.get(number)
-        cause = f"it was killed by {signal_name(number)}" + (f" ({hint})" if hint else "")
+        hint = f" ({_HINTS[number]()})" if number in _HINTS else ""
+        cause = f"it was killed by {signal_name(number)}{hint}"
         return cls(rank, cause, 1, time.monotonic(), signal_number=number)
 
 

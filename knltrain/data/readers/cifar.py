@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from knltrain.data.mapped import map_array
 from knltrain.data.readers.array_pickle import read_array_pickle
 from knltrain.data.readers.arrays import array_source
 from knltrain.data.readers.files import HALVES, DataFiles, HalfName
@@ -110,7 +111,7 @@ def _one_file(form: _Form, path: Path, label: str) -> tuple[Pixels, npt.NDArray[
             f"{path}: {size:,} bytes are no whole number of records of {record:,}: it is truncated "
             "or of another kind; fetch it again"
         )
-    records = np.memmap(path, np.uint8, "r", shape=(size // record, record))
+    records = map_array(path, np.uint8, 0, (size // record, record))
     pixels = records[:, len(form.labels) :].reshape(-1, *_SHAPE)
     return pixels, np.asarray(records[:, form.labels.index(label)])
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from knltrain.data.mapped import map_array
 from knltrain.data.readers.arrays import are_whole, array_source, check_room, in_bytes, wrong_type
 from knltrain.data.readers.files import DataFiles, HalfName
 from knltrain.data.readers.optional import optional
@@ -92,7 +93,7 @@ def _opened(path: Path, files: DataFiles) -> ImageSource:
 def _pixels(path: Path, data: Any) -> npt.NDArray[Any]:
     """Bytes (N,C,H,W), mapped where that can be."""
     if data.dtype == np.uint8 and (begin := data.id.get_offset()) is not None and data.size:
-        return np.memmap(path, np.uint8, "r", begin, data.shape)
+        return map_array(path, np.uint8, begin, data.shape)
     if data.dtype == np.uint8:
         check_room(data.size, path)
         return np.asarray(data[:])

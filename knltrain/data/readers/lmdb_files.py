@@ -11,6 +11,7 @@ import lmdb
 import numpy as np
 import numpy.typing as npt
 
+from knltrain.data.mapped import note_mapped
 from knltrain.errors import DataError
 from knltrain.files.durable import reason_of
 
@@ -35,6 +36,7 @@ class Environment:
             self.lmdb = lmdb.open(
                 str(path), subdir=path.is_dir(), readonly=True, lock=False, readahead=False
             )
+            note_mapped(data_file(path))
             size = data_file(path).stat().st_size
         except (lmdb.Error, OSError) as error:
             raise unreadable(path, error) from error

@@ -13,11 +13,12 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from knltrain.data.mapped import map_array
 from knltrain.data.readers.arrays import array_source, check_room, wrong_type
 from knltrain.data.readers.files import HALVES, DataFiles, HalfName
 from knltrain.data.source import ImageSource
@@ -63,11 +64,11 @@ class StoredArray:
 
     def array(self) -> npt.NDArray[Any]:
         """Its values, mapped unless they are compressed."""
-        order = "F" if self.fortran else "C"
+        order: Literal["C", "F"] = "F" if self.fortran else "C"
         if 0 in self.shape:
             return np.empty(self.shape, self.dtype)
         if self.begin is not None:
-            return np.memmap(self.path, self.dtype, "r", self.begin, self.shape, order)  # type: ignore[call-overload, no-any-return]
+            return map_array(self.path, self.dtype, self.begin, self.shape, order)
         count = int(np.prod(self.shape, dtype=object))
         check_room(count * self.dtype.itemsize, self.path)
         with np.load(self.path, allow_pickle=False) as archive:

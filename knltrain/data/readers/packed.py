@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from knltrain.data.dataset import Halves, check_labels
 from knltrain.data.encoded import DecodingRules, EncodedPictures, EncodedSource
+from knltrain.data.mapped import map_array
 from knltrain.data.packed_check import offsets_of
 from knltrain.data.packed_format import PackedHalf, PackedHeader
 from knltrain.data.packed_reading import read_header, read_section
@@ -83,7 +84,7 @@ def _source(
         contents = replace(packed.contents, image_shape=(0, 0, channels))
         return EncodedSource(pictures, labels, names, channels, contents, rules)
     shape = (packed.images, *packed.image_shape)
-    pixels = np.memmap(path, np.uint8, "r", packed.pictures.begin, shape)
+    pixels = map_array(path, np.uint8, packed.pictures.begin, shape)
     return ArraySource(pixels, labels, names, packed.contents, origin)
 
 

@@ -11,6 +11,7 @@ from xxhash import xxh3_128
 
 from knltrain.data.contents import HalfContents, sampled
 from knltrain.data.encoded import EncodedPictures, EncodedSource
+from knltrain.data.mapped import note_mapped
 from knltrain.data.readers.files import DataFiles, HalfName
 from knltrain.data.readers.labels import as_labels
 from knltrain.data.readers.optional import optional
@@ -54,6 +55,8 @@ def open_parquet(files: DataFiles, half: HalfName) -> ImageSource | None:
         return None
     parquet = optional("pyarrow.parquet", "parquet", "parquet")
     try:
+        for path in paths:
+            note_mapped(path)
         opened = [parquet.ParquetFile(path, memory_map=True) for path in paths]
         return _source(paths, opened, files)
     except (OSError, ValueError) as error:  # pyarrow's own are of these kinds

@@ -27,8 +27,11 @@ from knltrain.assembly.names import (
 from knltrain.backends.torch import installed
 from knltrain.communication.internode.collective import OneNode
 from knltrain.communication.internode.wire.compressed import CompressedCollective
+from knltrain.data import extent
 from knltrain.data.dataset import Batch
-from knltrain.errors import BrokenPicture, ConfigError, NetworkError
+from knltrain.errors import BrokenPicture, ConfigError, DataError, NetworkError
+
+from ..data.readers.written import write_idx
 
 
 @pytest.mark.parametrize(
@@ -217,6 +220,9 @@ def test_network_has_the_multipliers_and_frozen_layers_of_the_configuration(conf
         build_network(config(network__frozen=["cnov1"]))
 
 
+WHOLE = {"data__train_images": None, "data__test_images": None}
+
+
 @pytest.fixture
 def pictures(tmp_path, monkeypatch):
     """An image folder of two classes, in which one picture is truncated."""
@@ -228,8 +234,7 @@ def pictures(tmp_path, monkeypatch):
         Image.fromarray(random.integers(0, 256, (8, 12, 3), np.uint8)).save(path)
     broken = tmp_path / "root/train/b/0.png"
     broken.write_bytes(broken.read_bytes()[:-40])
-    whole = {"data__train_images": None, "data__test_images": None}
-    return {"data__name": "folder", "data__root": str(tmp_path / "root"), **whole}
+    return {"data__name": "folder", "data__root": str(tmp_path / "root"), **WHOLE}
 
 
 def test_image_folders_are_data_sets(config, pictures):
@@ -256,3 +261,20 @@ def test_rules_of_decoding_are_those_of_the_user(config, pictures):
         ConfigError, match=r"data.follow_links = True: .* only folder, list: leave it"
     ):
         check_names(config(data__name="tar", data__follow_links=True))
+
+
+@pytest.mark.parametrize(("suffix", "told"), [("", ""), (".gz", "take 980 B and")])
+def test_room_is_needed_for_the_half_that_is_in_memory(config, tmp_path, monkeypatch, suffix, told):
+    pixels = np.random.default_rng(0).integers(0, 256, (20, 7, 7), np.uint8)
+    for half, end in (("train", suffix), ("test", "")):
+        write_idx(tmp_path / f"{half}-images-idx3{end}", pixels)
+        write_idx(tmp_path / f"{half}-labels-idx1{end}", np.arange(20) % 10)
+    chosen = config(data__name="idx", data__root=str(tmp_path), **WHOLE)
+    monkeypatch.setattr(extent, "available_bytes", lambda: 979)
+    if not told:
+        build_dataset(chosen, 2)
+        return
+    with pytest.raises(DataError, match=told):
+        build_dataset(chosen, 2)
+    monkeypatch.setattr(extent, "available_bytes", lambda: 980)
+    build_dataset(chosen, 2)

@@ -13,6 +13,7 @@ SMALL = Extent(6, 4, (2, 3, 5))
 
 def test_bytes_are_those_of_all_pictures() -> None:
     assert SMALL.bytes == 10 * 6 * 5
+    assert Extent(6, 4, (2, 3, 5), held=(False, True)).bytes == 4 * 6 * 5
 
 
 def test_fewer_images_are_asked_for_and_more_are_not_there() -> None:

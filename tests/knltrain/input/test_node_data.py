@@ -12,6 +12,7 @@ import pytest
 import affinity
 from knltrain.data.dataset import Dataset, Halves, LabelledImages, numbered
 from knltrain.data.derived import Selection
+from knltrain.data.mapped import mapped_base
 from knltrain.data.source import ArraySource
 from knltrain.errors import SegmentError
 from knltrain.input.node_data import NodeData, held_dataset, is_held
@@ -85,8 +86,19 @@ def test_pictures_in_memory_are_held_and_those_of_mapped_files_are_not(
         held.contents(),
         "pixels.npy",
     )
-    halves = Halves("mapped", mapped, held)
-    assert not is_held(Dataset.of(halves, small_dataset.train.preprocessing))
+    preprocessing = small_dataset.train.preprocessing
+    assert not is_held(Dataset.of(Halves("mapped", mapped, mapped), preprocessing))
+    for halves in (Halves("one", mapped, held), Halves("other", held, mapped)):
+        dataset = Dataset.of(halves, preprocessing)
+        assert is_held(dataset)
+        data = NodeData.copy_of(dataset)
+        try:
+            for source in (data.dataset().train.source, data.dataset().test.source):
+                assert isinstance(source, ArraySource)
+                assert (mapped_base(source.pixels) is None) == (source.held_bytes > 0)
+                np.testing.assert_array_equal(source.pixels, held.pixels)
+        finally:
+            data.close()
 
 
 def test_the_memory_is_spread_over_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:

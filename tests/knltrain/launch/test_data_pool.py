@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
@@ -217,6 +218,22 @@ def test_a_broken_picture_ends_the_run_with_its_words(folder: Path) -> None:
     log = folder / "runs/run/data-pool-0.log"
     assert f"log: {log}" in err.replace("log: runs", f"log: {folder}/runs")
     assert "BrokenPicture" in log.read_text()
+
+
+@pytest.mark.slow
+def test_a_mapped_file_that_is_truncated_during_a_run_is_named(folder: Path) -> None:
+    """Reading beyond its end kills the pool, which reads the training pictures."""
+    file = folder / "pictures.npy"
+    np.save(file, np.random.default_rng(0).integers(0, 256, (2_000, 28, 28), np.uint8))
+    np.save(folder / "labels.npy", np.arange(2_000) % 10)
+    files = 'data.train=["pictures.npy", "labels.npy"]'
+    settings = ("data.name=numpy", f"data.root={folder}", files, "data.test_share=0.1")
+    with long_run(folder, *settings) as (process, _, _):
+        os.truncate(file, 10_000)
+        _, err = process.communicate(timeout=LIMIT_SECONDS)
+    assert process.returncode == 1
+    assert "the data pool failed: it was killed by SIGBUS" in err
+    assert f"{file} has 10,000 bytes, and had 1,568,128 when it was mapped" in " ".join(err.split())
 
 
 @pytest.mark.slow

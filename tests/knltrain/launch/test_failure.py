@@ -6,6 +6,7 @@ from typing import cast
 
 import pytest
 
+from knltrain.data import mapped
 from knltrain.launch.failure import Failure, Vitals, first_cause
 from knltrain.launch.worker_process import WorkerProcess
 
@@ -49,7 +50,10 @@ def test_a_kill_is_a_cause_and_a_lost_peer_its_consequence() -> None:
         (0, "it exited with code 0 before its work was done"),
     ],
 )
-def test_an_end_without_a_word_is_described(returncode: int, cause: str) -> None:
+def test_an_end_without_a_word_is_described(
+    returncode: int, cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mapped, "_SIZES", {})
     assert Failure.from_exit(0, returncode).cause == cause
 
 
