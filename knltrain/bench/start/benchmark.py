@@ -61,8 +61,8 @@ def run_start_benchmark(
     report has the machine, its sgemm and copy before and after, and a row for each case: wall
     `seconds` to the end of the first step, `processor_seconds` of all processes of the run,
     `kernels_compiled` and `kernel_seconds` of the first worker, compiled or loaded and added up
-    over the processes that did so; medians, and the seconds of all rounds. Raises ConfigError for impossible settings, PeerError when a run
-    fails.
+    over the processes that did so; medians, and the seconds of all rounds. Raises ConfigError for
+    impossible settings, PeerError when a run fails.
     """
     _check(networks, caches, package)
     settings = (f"train.batch={batch * workers}", f"workers={workers}", *overrides)
