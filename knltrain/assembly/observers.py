@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from knltrain.checkpoint.contents import RunIdentity
     from knltrain.data.dataset import Dataset
     from knltrain.data.order import ShardedBatches
+    from knltrain.exchange.strategies.method import Method
     from knltrain.exchange.transports.team import Team
     from knltrain.network.network import Network
     from knltrain.worker.observer import Observer
@@ -149,9 +149,9 @@ def profiles(
     training_flops = images * batches * network.training_flops_per_image
     on_node = int(config.workers)
 
-    def described(part: slice) -> ExchangedPart:
-        node_images = on_node * images * batches
-        return exchanged_part(network, part, node_images, partial(_sent_bytes, config))
+    def described(part: slice, method: Method, step: int) -> ExchangedPart:
+        moved = _bytes_of_a_step(config, method, part.stop - part.start, step)
+        return exchanged_part(network, part, images * batches, on_node, *moved)
 
     at_master = strategy_of(config).steps_at_master  # rank 0 steps within the exchange
     sizes = {} if at_master else dict(layer_sizes(network))
@@ -173,13 +173,30 @@ def _precision(config: RunConfig) -> str:
     return precision_here(chosen.precision, chosen.emulate_bfloat16)
 
 
-def _sent_bytes(config: RunConfig, size: int) -> int:
-    """What a node sends of a part of the gradient."""
-    if config.total_nodes == 1:
-        return 0
-    from knltrain.config.methods import METHODS
+def _bytes_of_a_step(
+    config: RunConfig, method: Method, size: int, step: int
+) -> tuple[float | None, float | None]:
+    """What a step sends of so many values by a node, and moves over one node's segment by a worker.
 
-    return _exchanged_bytes(config, size, METHODS[config.exchange.method].comes_alone)[0]
+    Means over a period.
+    """
+    from vectorized_ops.shapes import FLOAT_BYTES
+
+    period = method.period_at(step)
+    assert period is not None
+    if config.total_nodes == 1:
+        workers = config.total_workers
+        moved = method.strategy.segment_bytes(method, FLOAT_BYTES * size, workers)
+        return 0, moved / period
+    sent = _wire_bytes(config, method, size)
+    return None if sent is None else sent / period, None
+
+
+def _wire_bytes(config: RunConfig, method: Method, size: int) -> int | None:
+    """What a node sends to exchange so many values; None where nodes differ, and for nothing."""
+    if method.period is None or config.exchange.servers is not None:
+        return None
+    return method.strategy.sent_bytes(method, *_exchanged_bytes(config, size, method.comes_alone))
 
 
 def _exchanged_bytes(config: RunConfig, size: int, comes_alone: bool) -> tuple[int, int | None]:
@@ -233,9 +250,5 @@ def _between_nodes(config: RunConfig) -> dict[str, str | int]:
         "between_nodes": config.exchange.between_nodes,
         "wire_format": config.exchange.wire_format,
     }
-    method = plain_method(config, config.total_workers)
-    if method.period is None or config.exchange.servers is not None:
-        return found
-    exchanged = _exchanged_bytes(config, size, method.comes_alone)
-    sent = method.strategy.sent_bytes(method, *exchanged)
+    sent = _wire_bytes(config, plain_method(config, config.total_workers), size)
     return found if sent is None else {**found, "exchange_bytes": sent}

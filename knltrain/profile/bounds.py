@@ -61,23 +61,25 @@ def binding(
 
 
 def exchange_binding(
-    packed_bytes: float, sent_bytes: float | None, ceilings: Ceilings, seconds: float
+    segment_bytes: float | None, sent_bytes: float | None, ceilings: Ceilings, seconds: float
 ) -> Binding | None:
-    """What binds an exchange of a vector of `packed_bytes`; None where nothing is exchanged.
+    """What binds an exchange; None where nothing is exchanged, or the bytes are not known.
 
-    A worker reads and writes its vector once at least, at the rate of a copy. Its node sends
-    `sent_bytes` at the rate of its link; None where they are not known.
+    A worker moves `segment_bytes` over its node's segment at the rate of a copy. Its node sends
+    `sent_bytes` at the rate of its link.
     """
-    terms: dict[Term, float] = {"memory": 2 * packed_bytes / ceilings.bytes_per_second}
+    terms: dict[Term, float] = {}
+    if segment_bytes:
+        terms["memory"] = segment_bytes / ceilings.bytes_per_second
     if sent_bytes and ceilings.link_bytes_per_second:
         terms["network"] = sent_bytes / ceilings.link_bytes_per_second
     return _binding(terms, seconds, 1)
 
 
 def _binding(terms: Mapping[Term, float], seconds: float, calls: float) -> Binding | None:
-    *others, (name, most) = sorted(terms.items(), key=lambda each: each[1])
-    if not most:
+    if not any(terms.values()):
         return None
+    *others, (name, most) = sorted(terms.items(), key=lambda each: each[1])
     if seconds > _FAR * most and seconds < _SHORT_SECONDS * max(calls, 1):
         return Binding("latency", most)
     if others and others[-1][1] >= _ALIKE * most:

@@ -55,8 +55,8 @@ def profile_document(
 ) -> dict[str, Any]:
     """The document of a run; `run` are facts about it, which it begins with.
 
-    `regions` are those of rank 0, `exchanged` the parts of a gradient that are exchanged by
-    themselves, in their order. `training_flops` are the products of a step by definition,
+    `regions` are those of rank 0, `exchanged` the parts that are exchanged by themselves, in their
+    order, or all parameters. `training_flops` are the products of a step by definition,
     `updates` what the optimizer's step costs by layer.
     """
     own = found.own
@@ -97,7 +97,7 @@ def profile_document(
         "exchanges": [
             _exchange(number, part, found, ceilings) for number, part in enumerate(exchanged)
         ],
-        "communication": _communication(found),
+        "communication": _communication(found, run.get("nodes", 1)),
         "efficiency": _efficiency(found),
     }
     document["checks"] = list(_checks(document, regions, training_flops, own.figures))
@@ -228,18 +228,23 @@ def _updates(
 def _exchange(
     number: int, part: ExchangedPart, found: WorkersMeasured, ceilings: Ceilings
 ) -> dict[str, Any]:
-    seconds = dict(zip(EXCHANGED, map(float, found.exchanges[:, number]), strict=True))
+    each = [None] * len(EXCHANGED) if found.exchanges is None else found.exchanges[:, number]
+    seconds = {
+        name: None if value is None else float(value)
+        for name, value in zip(EXCHANGED, each, strict=True)
+    }
     moving, bound = seconds["moving"], None
     if moving:
-        bound = exchange_binding(part.packed_bytes, part.sent_bytes, ceilings, moving)
+        bound = exchange_binding(part.exchanged_bytes, part.wire_bytes, ceilings, moving)
     return {
         "place": number,
         "layers": list(part.layers),
         "packed_bytes": part.packed_bytes,
-        "wire_bytes": part.sent_bytes,
-        "communication_intensity": part.flops / part.sent_bytes if part.sent_bytes else None,
-        **{f"{name}_seconds": each for name, each in seconds.items()},
-        **_bound(bound, moving),
+        "wire_bytes": part.wire_bytes,
+        "exchanged_bytes": part.exchanged_bytes,
+        "communication_intensity": part.communication_intensity,
+        **{f"{name}_seconds": value for name, value in seconds.items()},
+        **_bound(bound, moving or 0.0),
     }
 
 
@@ -289,15 +294,16 @@ def _shmcaffe(found: WorkersMeasured) -> dict[str, Any] | None:
     }
 
 
-def _communication(found: WorkersMeasured) -> dict[str, Any]:
+def _communication(found: WorkersMeasured, nodes: int) -> dict[str, Any]:
     whole = float(np.mean([each.union_seconds for each in found.figures]))
     hidden = float(np.mean([each.hidden_seconds for each in found.figures]))
-    waiting = np.mean([_of_class(each)["waiting"] for each in found.class_seconds])
+    waiting = float(np.mean([_of_class(each)["waiting"] for each in found.class_seconds]))
+    waits_apart = nodes == 1 and all(each.waits_apart for each in found.figures)
     return {
         "union_seconds": whole,
         "hidden_seconds": hidden,
         "exposed_seconds": whole - hidden,
-        "exposed_wait_seconds": float(waiting),
+        "exposed_wait_seconds": waiting if waits_apart else None,
         "hidden_share": hidden / whole if whole and len(found.figures) > 1 else None,
         "shmcaffe": _shmcaffe(found),
     }

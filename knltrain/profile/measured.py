@@ -15,7 +15,10 @@ STATISTICS: Final = ("mean", "median", "p05", "p95", "max")
 """Of the seconds in a step, over the steps of the window."""
 
 EXCHANGED: Final = ("moving", "issued", "exposed")
-"""Of a part: moved by the thread beside; from ready to exchanged; what the worker waited for it."""
+"""Of a part: moved by the thread beside; from ready to exchanged; what the worker waited for it.
+
+Of all parameters at once: moved by any thread; in which an exchange goes on; what of it is exposed.
+"""
 
 CLASSES: Final = (*COSTS, *BESIDES)
 
@@ -46,6 +49,10 @@ class Figures(NamedTuple):
     """In which an exchange of this worker goes on."""
     hidden_seconds: float
     """Of these, while it computes as well."""
+    exchanges: float
+    """Steps in which exchanges of parts were timed; 0 of a worker without images."""
+    waits_apart: float
+    """Whether its class `waiting` is for late workers alone, within a node."""
     marks: float
     """In a step, of all threads."""
     mark_seconds: float
@@ -90,7 +97,8 @@ class WorkerMeasure(NamedTuple):
     region_seconds: Floats
     """(5, R): STATISTICS of the regions."""
     exchange_seconds: Floats
-    """(3, E): of parts of the gradient that are exchanged by themselves, means of EXCHANGED."""
+    """(3, E): of parts that are exchanged by themselves, or of all parameters, means of EXCHANGED
+    in a step."""
     visits: Floats
     """(8,): of the parts of visits to the center (`clocks.VISIT`) their number in a step, and their
     seconds."""
@@ -108,8 +116,8 @@ class WorkersMeasured(NamedTuple):
     """Ranks with equal regions and as many images, itself included."""
     regions: Floats
     """(5, R): means over those."""
-    exchanges: Floats
-    """(3, E): means over all."""
+    exchanges: Floats | None
+    """(3, E): means over the workers with exchanges; None if there are none."""
     by_rank: list[Floats] | None
     """(R,) means of each rank like this one, None elsewhere; or None with many workers."""
     visits: list[Floats]
@@ -156,9 +164,9 @@ def gathered(team: Team, own: WorkerMeasure, *, in_step: bool) -> WorkersMeasure
         regions = summed / len(like_own) if is_like else regions
     if team.workers <= MOST_RANKS:
         by_rank = [*of_all_workers(team, mine[0].tolist())] if size else [mine[0]] * team.workers
-    exchanges = own.exchange_seconds
-    if parts:
-        exchanges = team.all_sum(exchanges.ravel()).reshape(exchanges.shape) / team.workers
+    exchanges, timed = own.exchange_seconds, sum(each.exchanges > 0 for each in figures)
+    if parts:  # zeros of those that have timed none
+        exchanges = team.all_sum(exchanges.ravel()).reshape(exchanges.shape) / max(timed, 1)
     return WorkersMeasured(
         own,
         figures,
@@ -166,7 +174,7 @@ def gathered(team: Team, own: WorkerMeasure, *, in_step: bool) -> WorkersMeasure
         [steps for _, _, steps, _ in parted],
         like_own,
         regions,
-        exchanges,
+        exchanges if timed else None,
         by_rank,
         [visits for *_, visits in parted],
         _last_shares(team, own.useful) if in_step else None,

@@ -1,16 +1,33 @@
-"""Spans of time, and what of one kind lies within another: the definition of "hidden".
-
-Computing and exchanging are unions of spans. Of an exchange, hidden is what lies within computing,
-and exposed is the rest (CaffeGPI; SNU's thesis measures the exposed part by layer).
-"""
+"""Spans of time, and what of one kind lies within another: the definition of "hidden"."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 Span: TypeAlias = tuple[float, float]
 """Begin and end, in seconds of any clock."""
+
+
+class Overlap(NamedTuple):
+    """How long exchanges go on, and how much of that is hidden; the rest is exposed."""
+
+    whole: float
+    hidden: float
+
+
+def overlap(
+    computing: Iterable[Span], exchanging: Iterable[Span], ready: Iterable[Span]
+) -> Overlap:
+    """What lies within computing of the exchanges, in the unit of the spans.
+
+    The one definition of hidden and exposed (CaffeGPI; the thesis of SNU measures the exposed part
+    by layer). Both kinds are unions of spans. The spans `ready`, in which gradients are handed to
+    an exchange, lie within those of computing, and are part of the exchange alone.
+    """
+    handed = union(ready)
+    exchanges = union([*exchanging, *handed])
+    return Overlap(total(exchanges), common(exchanges, without(union(computing), handed)))
 
 
 def union(spans: Iterable[Span]) -> list[Span]:

@@ -161,17 +161,24 @@ def _exchanges(parts: Sequence[Mapping[str, Any]]) -> str:
         (
             _shortened(each["layers"]),
             f"{each['packed_bytes'] / 2**20:.2f}",
-            *(f"{1e3 * each[f'{name}_seconds']:.3f}" for name in EXCHANGED),
+            _mebibytes(each["wire_bytes"] or each["exchanged_bytes"]),
+            *(_milliseconds(each[f"{name}_seconds"]) for name in EXCHANGED),
             _number(each["communication_intensity"], 1),
             *_bound(each),
         )
         for each in parts
     ]
-    heads = (
-        "exchanged by itself", "MiB", *(f"{name} ms" for name in EXCHANGED), "FLOP/sent B",
-        "bound", "of bound %",
-    )  # fmt: skip
-    return table(heads, rows, right=(*range(1, 6), 7))
+    told = (f"{name} ms" for name in EXCHANGED)
+    heads = ("exchanged", "MiB", "moved MiB", *told, "FLOP/moved B", "bound", "of bound %")
+    return table(heads, rows, right=(*range(1, 7), 8))
+
+
+def _mebibytes(moved: float | None) -> str:
+    return "" if moved is None else f"{moved / 2**20:.2f}"
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{1e3 * seconds:.3f}"
 
 
 def _shortened(layers: Sequence[str]) -> str:

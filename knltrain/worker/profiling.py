@@ -13,6 +13,7 @@ import numpy as np
 
 from knltrain.backends.region import Region
 from knltrain.clocks import UNOBSERVED, VISIT
+from knltrain.exchange.strategies.method import Method
 from knltrain.profile.arrivals import Arrivals
 from knltrain.profile.bounds import Ceilings
 from knltrain.profile.costs import UpdateCost
@@ -28,7 +29,7 @@ from knltrain.profile.measured import (
     lacking,
     statistics_of,
 )
-from knltrain.profile.spans import Span, common, total, union, without
+from knltrain.profile.spans import Span, overlap, total, union, without
 from knltrain.profile.window import WARM_UP_STEPS
 from knltrain.timeline import Parts, Timeline, mark_seconds
 from knltrain.worker.observer import Observer, RunResult
@@ -44,7 +45,8 @@ _LINK_BYTES, _LINK_TRIES = 8 << 20, 4
 """A quarter of a second over 1 Gbit/s; the first try may open connections."""
 
 _TRIED_WATCHES: Final = 10_000
-_LISTENED: Final = ("batch", "gradient", "update", "exchange", "beside")
+_COMPUTING: Final = ("batch", "gradient", "update")
+_LISTENED: Final = (*_COMPUTING, "exchange", "waiting", "beside")
 _READY: Final = "ready"
 _LAYOUTS: Final = {"numba": "images_last", "channels_last": "channels_last"}
 """By the implementation of the kernels, as `backend.layout` names them."""
@@ -57,7 +59,8 @@ class ProfiledRun:
     - `facts` begin the document; a step takes `batches` batches of `images` images
     - `training_flops` are a worker's products in a step by definition
     - `updates` are operations and bytes of the optimizer's step, by layer
-    - `described` tells what lies in a part of the gradient
+    - `described` tells of a part of the parameters what it is, and what a step moves of it by a
+      method with its period at that step
     - `rounds_products` tells whether products are of bfloat16, by instructions of the processor
     """
 
@@ -68,7 +71,7 @@ class ProfiledRun:
     workers_on_node: int
     training_flops: int
     updates: Mapping[str, UpdateCost]
-    described: Callable[[slice], ExchangedPart]
+    described: Callable[[slice, Method, int], ExchangedPart]
     rounds_products: bool = False
 
 
@@ -123,7 +126,10 @@ class ProfileObserver(Observer):
             document = profile_document(
                 {**self._run.facts, "layout": layout},
                 [each.times(self._run.batches) for each in window.regions],
-                [self._run.described(part) for part in worker.strategy.exchanged_parts],
+                [
+                    self._run.described(part, worker.strategy.method, window.first)
+                    for part in window.parts
+                ],
                 found,
                 self._run.training_flops,
                 self._run.updates,
@@ -160,14 +166,16 @@ class _Window:
     def __init__(self, worker: WorkerView, steps: int, images: int) -> None:
         self.regions, self.steps = worker.backend.regions, 0
         count = len(self.regions)
-        self._key = _key_of(self.regions, images)
+        self._key, self._method = _key_of(self.regions, images), worker.strategy.method
         self._timeline, self._issued = Timeline(_MARKS), Timeline(_ISSUED_MARKS)
         self._beside, self._visits = Timeline(_ISSUED_MARKS), np.zeros((2, len(VISIT)))
         self._region_seconds, self._calls = np.zeros((steps, count)), np.zeros(count)
         self._step_seconds, self._useful = np.zeros(steps), np.zeros(steps)
-        exchanged = len(worker.strategy.exchanged_parts)
+        own_parts = worker.strategy.exchanged_parts
+        self.parts, self._by_parts = own_parts or _whole(worker), bool(own_parts)
+        exchanged = len(self.parts)
         self._exchanged, self._arrivals = np.zeros((len(EXCHANGED), exchanged)), Arrivals(exchanged)
-        self._dropped = self._exchanges = self._first = 0
+        self._dropped = self._exchanges = self.first = 0
         self._spans: dict[str, list[Span]] = {name: [] for name in _LISTENED}
         self._in_between: list[Span] = []
         self._ready = [
@@ -181,7 +189,7 @@ class _Window:
 
     def open(self, worker: WorkerView, step: int) -> None:
         """Begin with the next step; `step` are done."""
-        self._first = step
+        self.first = step
         for name, spans in self._spans.items():
             getattr(worker.clocks, name).watch = _note_in(spans)
         worker.backend.observe(self._timeline)
@@ -205,7 +213,7 @@ class _Window:
             self._add_visits()
         elif worker.strategy.marks_arrivals:
             self._add_arrivals()
-        else:
+        elif self._by_parts:
             self._add_exchanges()
         self.steps += 1
         self._wall, self._computed = wall, computed
@@ -224,11 +232,15 @@ class _Window:
     def measured(self, ceilings: Ceilings, threads: int) -> WorkerMeasure:
         """What was measured, in `steps` steps."""
         steps, useful = self.steps, self._useful[: self.steps]
-        exchanging = union([*self._in_between, *self._spans["exchange"], *self._spans["beside"]])
-        computing = without(
-            union(each for name in ("batch", "gradient", "update") for each in self._spans[name]),
-            union(self._in_between),
-        )
+        spans, timed = self._spans, self._exchanges
+        computing = [each for name in _COMPUTING for each in spans[name]]
+        exchanging = [*spans["exchange"], *spans["beside"]]
+        whole, hidden = overlap(computing, exchanging, self._in_between)
+        if self.parts and not self._by_parts:
+            waiting = () if self._method.strategy.waits_while_moving else spans["waiting"]
+            moving = without(union(spans["exchange"]), union(waiting))
+            moved = total(union([*moving, *spans["beside"]]))
+            self._exchanged[:, 0], timed = (moved, whole, whole - hidden), steps
         # What is summed up after a step counts as the next one's rest; the last one's is not there.
         own = (self._all_own - self._own_seconds) / steps
         classes = self._classes / steps
@@ -237,14 +249,19 @@ class _Window:
         far = median + 5 * float(np.median(np.abs(useful - median)))
         figures = Figures(
             steps=steps,
-            first_step=self._first,
+            first_step=self.first,
             regions_key=self._key,
             training_seconds=self._training / steps - own,
             useful_seconds=float(useful.mean()),
             useful_deviation=float(useful.std()),
             late_steps=float((useful > far).sum()),
-            union_seconds=total(exchanging) / steps,
-            hidden_seconds=common(exchanging, computing) / steps,
+            union_seconds=whole / steps,
+            hidden_seconds=hidden / steps,
+            exchanges=timed,
+            waits_apart=not (
+                self._method.strategy.waits_while_moving
+                or self._method.strategy.overlaps(self._method)
+            ),
             marks=sum(each.count for each in (self._timeline, self._issued, self._beside)) / steps,
             mark_seconds=mark_seconds(),
             watches=sum(map(len, self._spans.values())) / steps,
@@ -261,7 +278,7 @@ class _Window:
             useful,
             self._calls / steps,
             statistics_of(self._region_seconds[:steps]),
-            self._exchanged / max(self._exchanges, 1),
+            self._exchanged / max(timed, 1),
             self._visits.ravel() / steps,
         )
 
@@ -302,6 +319,12 @@ class _Window:
         own = np.isin(parts.numbers, self._ready)
         begins, ends = parts.begins[own] * 1e-9, parts.ends[own] * 1e-9
         return list(zip(begins.tolist(), ends.tolist(), strict=True))
+
+
+def _whole(worker: WorkerView) -> Sequence[slice]:
+    """All parameters, where workers exchange them."""
+    alone = worker.team.workers == 1 or worker.strategy.method.period is None
+    return () if alone else (slice(0, worker.strategy.gradient.size),)
 
 
 def _note_in(spans: list[Span]) -> Callable[[float, float], None]:

@@ -63,6 +63,12 @@ class CenterStrategy(VisitingStrategy):
         once = exchanged // 2 if read is None else read
         return exchanged + (once if method.rule.follows else 0)
 
+    @classmethod
+    def segment_bytes(cls, method: Method, vector: int, workers: int) -> float:
+        """Return the bytes of a visit, to all vectors of a center that does more than add up."""
+        vectors = 1 if method.rule.adds else method.rule.center_vectors
+        return vectors * super().segment_bytes(method, vector, workers)
+
     def begin(self) -> None:
         """Let the rule store the center."""
         self.method.rule.begin(self.transport.center, self._contribution)

@@ -36,6 +36,12 @@ class HierarchicalStrategy(TwoLevelStrategy):
         super().__init__(method, team, inside, outside)
         self._moves_gradient = inside.method.moves == "gradient"
 
+    @classmethod
+    def segment_bytes(cls, method: Method, vector: int, workers: int) -> float:
+        """Return the bytes of both levels, and of what the root of a group sends to the others."""
+        size = method.group_size
+        return super().segment_bytes(method, vector, workers) + (size - 1) * vector / size
+
     @property
     def parameters(self) -> FloatArray:
         """The group's local; at a root whose group moves gradients, the local between groups."""

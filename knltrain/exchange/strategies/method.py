@@ -64,6 +64,9 @@ class StrategyTraits:
     marks_arrivals: ClassVar[bool] = False
     """Whether a thread beside marks when a part of a gradient has come back as weights."""
 
+    waits_while_moving: ClassVar[bool] = False
+    """Whether its clock `waiting` runs while vectors are sent, too."""
+
     exchanges_on_devices: ClassVar[bool] = False
     """Whether exchanges of a node's workers can leave vectors on devices."""
 
@@ -139,6 +142,16 @@ class StrategyTraits:
         None if the number differs between nodes.
         """
         return exchanged
+
+    @classmethod
+    def segment_bytes(cls, method: Method, vector: int, workers: int) -> float:  # noqa: ARG003
+        """Return the bytes that a worker of one node takes from others and gives them in a period.
+
+        The mean over ``workers``, of vectors of so many bytes; its own local is not counted. Where
+        all share the work, a P-th of all others' locals is read and written; a master, and a tree,
+        move as much.
+        """
+        return 2 * (workers - 1) * vector / workers
 
     @classmethod
     def join(cls, teams: TeamFactory, *, comes_alone: bool) -> Team:
@@ -274,9 +287,12 @@ class Method:
         After the gradient: if t mod τ = 0, Zhang's Algorithm 1. After the step: if t + 1, the
         number of steps since the start, is a multiple of τ.
         """
-        if self.period is None:
-            return False
-        return step < self.every_step_until or (step + (self.after == "step")) % self.period == 0
+        period = self.period_at(step)
+        return period is not None and (step + (self.after == "step")) % period == 0
+
+    def period_at(self, step: int) -> int | None:
+        """The communication period at a step."""
+        return 1 if self.period and step < self.every_step_until else self.period
 
     def _check_period(self) -> None:
         if self.period is None:

@@ -30,6 +30,8 @@ class StarStrategy(OneJobStrategy):
     overlaps.
     """
 
+    waits_while_moving = True
+
     def __init__(self, method: Method, team: JobTeam, step: MasterStep) -> None:
         super().__init__(method, team, step)
         ((_, size),) = method.layers

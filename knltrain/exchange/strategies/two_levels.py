@@ -114,6 +114,16 @@ class TwoLevelStrategy(Strategy):
         outside = _levels(method).outside
         return outside.strategy.sent_bytes(outside, exchanged, read)
 
+    @classmethod
+    def segment_bytes(cls, method: Method, vector: int, workers: int) -> float:
+        """Return the bytes of both levels: in groups by their own period, and between the roots."""
+        levels = _levels(method)
+        inside, outside, size = levels.inside, levels.outside, levels.group_size
+        of_group = inside.strategy.segment_bytes(inside, vector, size)
+        times = method.period / inside.period if method.period and inside.period else 0.0
+        of_roots = outside.strategy.segment_bytes(outside, vector, workers // size)
+        return times * of_group + of_roots / size
+
     @property
     def gradient(self) -> FloatArray:
         """The gradient of the strategy inside the group."""

@@ -56,6 +56,11 @@ class VisitingStrategy(ThroughTransport[VisitedCenter]):
         """Return 1 for the contribution, plus at most the vectors kept beside the center."""
         return 1 + super().vectors(method)
 
+    @classmethod
+    def segment_bytes(cls, method: Method, vector: int, workers: int) -> float:  # noqa: ARG003
+        """Return the bytes of a visit: the center is read, and written."""
+        return 2.0 * vector
+
     def close(self) -> None:
         """Release all vectors."""
         self._contribution = np.zeros(0, np.float32)

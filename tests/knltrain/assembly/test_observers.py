@@ -8,6 +8,7 @@ from importlib.metadata import version
 import pytest
 
 from knltrain.assembly import observers
+from knltrain.assembly.names import plain_method
 from knltrain.confusion import confusion_from_csv
 from knltrain.metrics import read_metrics
 from knltrain.network.zoo.networks import network_named
@@ -130,6 +131,55 @@ def test_bytes_of_visits_are_those_of_the_wire_format(config, method, written, v
 def test_bytes_differ_between_nodes_where_some_have_no_share_of_the_center(config):
     chosen = {"exchange__method": "seasgd", "exchange__servers": [0]}
     assert "exchange_bytes" not in observers._between_nodes(config(nodes=2, workers=2, **chosen))
+
+
+_GROUPS = {"exchange__group_size": 2}
+_PERIODS = {"exchange__group_period": 2, "exchange__communication_period": 4}
+
+
+@pytest.mark.parametrize(
+    ("method", "vectors", "chosen"),
+    [
+        ("sync_easgd", 1.5, {}),
+        ("sync_easgd1", 1.5, {}),
+        ("caffegpi", 1.5, {}),
+        ("caffe_mpi", 1.5, {}),
+        ("parameter_server", 2, {}),
+        ("seasgd", 2, {"exchange__communication_period": 1}),
+        ("easgd", 0.2, {"exchange__communication_period": 10}),
+        ("async_msgd", 4, {}),
+        ("local_sgd", 0.5, {"exchange__communication_period": 3}),
+        ("post_local_sgd", 1.5, {"exchange__communication_period": 3}),
+        ("shmcaffe_h", 1 + 0.5 + 2 / 2, _GROUPS),
+        ("hierarchical_sgd", 1 / 2 + (0.5 + 1 / 2) / 4, {**_GROUPS, **_PERIODS}),
+    ],
+)
+def test_bytes_over_the_segment_are_those_of_a_step(config, method, vectors, chosen):
+    """Of four workers: a fourth of three others' vectors each way, or the center each way."""
+    chosen = config(workers=4, exchange__method=method, **chosen)
+    found = observers._bytes_of_a_step(chosen, plain_method(chosen, 4), 1_000, 3)
+    assert found == (0, pytest.approx(4_000 * vectors))
+
+
+@pytest.mark.parametrize(
+    ("method", "vectors", "chosen"),
+    [
+        ("sync_sgd", 4 / 3, {}),
+        ("layerwise_sgd", 4 / 3, {}),
+        ("local_sgd", 4 / 3 / 5, {"exchange__communication_period": 5}),
+        ("downpour", 2, {"exchange__communication_period": 1}),
+        ("seasgd", None, {"exchange__servers": [0]}),
+        *((each, None, {}) for each in ("caffegpi", "caffe_mpi", "parameter_server")),
+    ],
+)
+def test_bytes_over_the_wire_are_those_of_a_step_where_nodes_do_not_differ(
+    config, method, vectors, chosen
+):
+    """Of three nodes, by the strategy's own formula."""
+    chosen = config(nodes=3, workers=1, train__batch=15, exchange__method=method, **chosen)
+    wire, segment = observers._bytes_of_a_step(chosen, plain_method(chosen, 3), 3_000, 3)
+    assert wire == (None if vectors is None else pytest.approx(12_000 * vectors))
+    assert segment is None
 
 
 def test_nothing_is_said_of_nodes_where_there_is_one(config):

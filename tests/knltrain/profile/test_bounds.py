@@ -36,20 +36,26 @@ def test_a_call_is_short_or_long_not_all_calls_of_a_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "link", "seconds", "expected"),
+    ("segment", "sent", "link", "seconds", "expected"),
     [
-        (None, 0.0, 3.0, ("memory", 2.0)),  # ten bytes are read and written
-        (0, 5.0, 3.0, ("memory", 2.0)),
-        (20, 5.0, 5.0, ("network", 4.0)),
-        (9.5, 5.0, 3.0, ("mixed", 2.0)),
-        (20, 1e6, 3.0, ("memory", 2.0)),
-        (20, 0.0, 3.0, ("memory", 2.0)),
+        (20, None, 0.0, 3.0, ("memory", 2.0)),
+        (20, 0, 5.0, 3.0, ("memory", 2.0)),
+        (None, 20, 5.0, 5.0, ("network", 4.0)),
+        (20, 9.5, 5.0, 3.0, ("mixed", 2.0)),
+        (20, 20, 1e6, 3.0, ("memory", 2.0)),
+        (None, 20, 0.0, 3.0, None),
+        (None, None, 5.0, 3.0, None),
     ],
 )
 def test_an_exchange_is_bound_by_the_link_or_by_memory(
-    sent: float | None, link: float, seconds: float, expected: tuple[str, float]
+    segment: float | None,
+    sent: float | None,
+    link: float,
+    seconds: float,
+    expected: tuple[str, float] | None,
 ) -> None:
-    assert exchange_binding(10, sent, Ceilings(100.0, 100.0, 10.0, link), seconds) == expected
+    ceilings = Ceilings(100.0, 100.0, 10.0, link)
+    assert exchange_binding(segment, sent, ceilings, seconds) == expected
 
 
 def test_a_short_exchange_far_from_its_bound_is_bound_by_latency() -> None:

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from profiles.material import FACTS, REGIONS, all_of, document, measure
+from profiles.material import EXCHANGED_PART, FACTS, REGIONS, all_of, document, measure
 
 from knltrain.profile.document import profile_document
 
@@ -78,7 +78,7 @@ def test_bounds_are_those_of_products_in_the_run_s_precision() -> None:
 
 
 def test_exchanges_are_bound_by_memory_on_a_node_and_by_the_link_between_nodes() -> None:
-    """Of 4,000 bytes that are read and written, and 9,000 that are sent in 1 ms."""
+    """Of 8,000 bytes over the segment, and 9,000 that are sent in 1 ms."""
     own = measure()
     (part,) = document(own)["exchanges"]
     assert (part["bound"], part["bound_seconds"]) == ("memory", 8e-6)
@@ -111,6 +111,24 @@ def test_parts_that_are_exchanged_by_themselves_have_their_times_and_intensity()
     seconds = [part[f"{name}_seconds"] for name in ("moving", "issued", "exposed")]
     assert seconds == pytest.approx([2e-3, 6e-3, 1e-3])
     assert part["communication_intensity"] == 2_000
+
+
+def test_exchanges_that_nobody_timed_are_no_zero() -> None:
+    found = all_of(measure(), measure())._replace(exchanges=None)
+    told = profile_document(FACTS, REGIONS, [EXCHANGED_PART], found, 0, {})
+    assert told["exchanges"][0]["issued_seconds"] is None
+    assert told["exchanges"][0]["wire_bytes"] == 9_000
+
+
+def test_who_is_late_is_waited_for_where_a_clock_tells_that_apart() -> None:
+    """It does not where the waiting is for an exchange that goes on meanwhile, or on a link."""
+    own = measure(waiting=2e-3)
+    apart = own._replace(figures=own.figures._replace(waits_apart=False))
+    assert document(own)["communication"]["exposed_wait_seconds"] == 2e-3
+    assert document(own, apart)["communication"]["exposed_wait_seconds"] is None
+    facts = {**FACTS, "nodes": 2}
+    across = profile_document(facts, REGIONS, [], all_of(own), 0, {})
+    assert across["communication"]["exposed_wait_seconds"] is None
 
 
 def test_workers_are_compared() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -10,7 +10,13 @@ from profiles.material import all_of, measure
 
 from knltrain.exchange.transports.team import Team
 from knltrain.profile import measured
-from knltrain.profile.measured import WorkersMeasured, gathered, lacking, statistics_of
+from knltrain.profile.measured import (
+    WorkerMeasure,
+    WorkersMeasured,
+    gathered,
+    lacking,
+    statistics_of,
+)
 
 InThreads = Callable[..., list[Any]]
 
@@ -62,6 +68,23 @@ def test_of_many_workers_only_sums_are_exchanged(
     found = in_threads(8, 2, lambda team: gathered(team, own[team.rank], in_step=True))[0]
     assert found.by_rank is found.last_shares is None
     assert_allclose(found.regions, all_of(*own).regions)
+
+
+def test_times_of_exchanges_are_means_over_the_workers_that_timed_any(
+    in_threads: InThreads,
+) -> None:
+    """A worker without images has none, and sends zeros."""
+    none = measure().figures._replace(exchanges=0)
+    idle = measure()._replace(figures=none, exchange_seconds=np.zeros((3, 1)))
+
+    def found(*own: WorkerMeasure) -> WorkersMeasured:
+        known = in_threads(8, 2, lambda team: gathered(team, own[team.rank], in_step=True))
+        return cast("WorkersMeasured", known[0])
+
+    timed = found(measure(), idle).exchanges
+    assert timed is not None
+    assert_allclose(timed, measure().exchange_seconds)
+    assert found(idle, idle).exchanges is None
 
 
 def test_workers_without_a_step_are_named(in_threads: InThreads) -> None:

@@ -19,8 +19,16 @@ def test_each_stage_and_direction_has_a_row() -> None:
     assert "% x communication efficiency" in text
     assert "persistent stragglers: worker 1 (computes" in text
     assert rows(text, "bn to conv")[0][3:] == [
-        *("0.00", "1.500", "4.500", "0.750", "2000.0"), "memory", "1",
+        *("0.00", "0.01", "1.500", "4.500", "0.750", "2000.0"), "memory", "1",
     ]  # fmt: skip
+
+
+def test_what_is_not_known_of_an_exchange_is_empty() -> None:
+    found = document(measure(), measure())
+    (part,) = found["exchanges"]
+    part |= {"wire_bytes": None, "moving_seconds": None, "communication_intensity": None}
+    part |= {"bound": None, "efficiency": None}
+    assert rows(told(found), "bn to conv")[0][3:] == ["0.00", "3.000", "0.500"]
 
 
 def test_rates_stand_beside_their_shares_of_the_machine() -> None:

@@ -12,6 +12,7 @@ from knltrain.backends.region import Region
 from knltrain.clocks import UNOBSERVED
 from knltrain.exchange.strategies.asynchronous import AsynchronousStrategy
 from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.strategies.synchronous import SynchronousStrategy
 from knltrain.exchange.transports.loopback import Loopback
 from knltrain.profile.costs import UpdateCost
 from knltrain.profile.exchanged import ExchangedPart
@@ -40,8 +41,10 @@ def _known_machine(monkeypatch):
 
 
 def profile(tmp_path, steps):
-    def described(part):
-        return ExchangedPart((f"layer at {part.start}",), 4 * (part.stop - part.start), 0, 0)
+    def described(part, method, step):
+        assert method.period == 1
+        size = 4 * (part.stop - part.start)
+        return ExchangedPart((f"layer at {part.start}",), size, 0, size / step, 0, 2)
 
     run = ProfiledRun(FACTS, 4, 1, 1, 2, 1, UPDATES, described)
     return ProfileObserver(tmp_path, steps, run)
@@ -175,3 +178,35 @@ def test_a_worker_that_does_fewer_steps_than_the_others_holds_nobody_up(
         assert [each["steps"] for each in found["ranks"]] == [9, slow - 6]
     else:
         assert slow <= 6
+
+
+def test_all_parameters_that_are_exchanged_at_once_have_a_row(
+    make_worker, easgd, initial, in_threads, tmp_path
+):
+    """Nothing computes beside the exchange: it is exposed, and moves when it does not wait."""
+    run_of_two(in_threads, make_worker, easgd(), tmp_path, initial, 9, 5)
+    found = json.loads((tmp_path / "0/profile.json").read_text())
+    (row,) = found["exchanges"]
+    assert row["layers"] == ["layer at 0"]
+    assert row["packed_bytes"] == 4 * initial.size
+    assert row["exchanged_bytes"] == row["packed_bytes"] / found["window"]["first_step"]
+    assert 0 < row["moving_seconds"] < row["issued_seconds"] == row["exposed_seconds"]
+    assert row["issued_seconds"] == found["communication"]["union_seconds"]
+    waiting = found["communication"]["exposed_wait_seconds"]
+    assert row["moving_seconds"] + waiting == pytest.approx(row["issued_seconds"], rel=1e-3)
+
+
+def test_without_exchanges_there_is_no_row(make_worker, no_exchange, initial, in_threads, tmp_path):
+    run_of_two(in_threads, make_worker, no_exchange(2), tmp_path, initial, 8, 4)
+    assert json.loads((tmp_path / "0/profile.json").read_text())["exchanges"] == []
+
+
+def test_an_exchange_that_sends_while_it_waits_is_moving_all_the_time(
+    make_worker, easgd, initial, in_threads, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(SynchronousStrategy, "waits_while_moving", True)
+    run_of_two(in_threads, make_worker, easgd(), tmp_path, initial, 8, 4)
+    found = json.loads((tmp_path / "0/profile.json").read_text())
+    (row,) = found["exchanges"]
+    assert row["moving_seconds"] == row["issued_seconds"]
+    assert found["communication"]["exposed_wait_seconds"] is None

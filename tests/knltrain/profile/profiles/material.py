@@ -33,7 +33,7 @@ REGIONS = [
 
 UPDATES = {"conv": UpdateCost(3_000, 15_000), "bn": UpdateCost(1_000, 5_000)}
 
-EXCHANGED_PART = ExchangedPart(("conv", "bn"), 4_000, 9_000, 18_000_000)
+EXCHANGED_PART = ExchangedPart(("conv", "bn"), 4_000, 9_000, 8_000, 18_000_000, 1)
 
 FACTS = {
     "network": {"name": "small"},
@@ -65,6 +65,8 @@ def measure(
         late_steps=1,
         union_seconds=2e-3,
         hidden_seconds=5e-4,
+        exchanges=steps,
+        waits_apart=True,
         marks=4,
         mark_seconds=1e-7,
         watches=6,
