@@ -171,10 +171,7 @@ class EncodedSource(ImageSource):
         self, row: int, error: BrokenPicture, least: tuple[int, int] | None, buffer: Pixels | None
     ) -> Pixels:
         found = {self.pictures.name(row): str(error)}
-        same = self.labels == self.labels[row]
-        alike = np.flatnonzero(same if same.ndim == 1 else same.all(axis=1))
-        behind = np.roll(alike, -1 - np.searchsorted(alike, row))[:-1]
-        for place in behind[:MOST_IN_A_ROW].tolist():
+        for place in next_alike(self.labels, row)[:MOST_IN_A_ROW].tolist():
             try:
                 pixels = self._decoded(place, least, buffer)
             except BrokenPicture as another:
@@ -183,10 +180,22 @@ class EncodedSource(ImageSource):
             SKIPPED.add(found)
             self._places[row] = place
             return pixels
-        raise BrokenPicture(
-            f"{error}; it cannot be skipped, as none of the {len(found) - 1:,} next pictures with "
-            "its label is whole"
-        )
+        raise not_skipped(error, len(found) - 1)
+
+
+def next_alike(labels: LabelArray, row: int) -> Rows:
+    """The other pictures with the label of picture `row`, from it on and then from the first."""
+    same = labels == labels[row]
+    alike = np.flatnonzero(same if same.ndim == 1 else same.all(axis=1))
+    return np.roll(alike, -1 - np.searchsorted(alike, row))[:-1]
+
+
+def not_skipped(error: BrokenPicture, tried: int) -> BrokenPicture:
+    """That so many pictures could not take the place of a broken one."""
+    return BrokenPicture(
+        f"{error}; it cannot be skipped, as none of the {tried:,} next pictures with its label is "
+        "whole"
+    )
 
 
 def _stopping(error: BrokenPicture) -> BrokenPicture:

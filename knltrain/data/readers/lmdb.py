@@ -11,12 +11,19 @@ import numpy as np
 from xxhash import xxh3_128
 
 from knltrain.data.contents import HalfContents, sampled
-from knltrain.data.encoded import EncodedPictures, EncodedSource
+from knltrain.data.derived import Selection
+from knltrain.data.encoded import (
+    SKIPPING,
+    EncodedPictures,
+    EncodedSource,
+    next_alike,
+    not_skipped,
+)
 from knltrain.data.readers.files import DataFiles, HalfName
 from knltrain.data.readers.labels import as_labels
 from knltrain.data.readers.lmdb_index import LmdbIndex, open_index
 from knltrain.data.readers.parts import joined
-from knltrain.data.source import ImageSource, LabelArray, Pixels, Rows
+from knltrain.data.source import SKIPPED, ImageSource, LabelArray, Pixels, Rows
 from knltrain.errors import BrokenPicture, DataError
 from vectorized_ops.pictures import PicturesOf
 
@@ -34,41 +41,76 @@ def open_lmdb(files: DataFiles, half: HalfName) -> ImageSource | None:
 
 @final
 class RawPictures(ImageSource):
-    """Pictures of an LMDB that are not encoded: views of the mapped file."""
+    """Pictures of an LMDB that are not encoded: views of the mapped file.
+
+    They are those at `rows` (n,) of `index`, in that order. With `skip`, the next whole picture
+    with the same label takes the place of one whose bytes do not fit its shape.
+    """
 
     def __init__(
-        self, index: LmdbIndex, labels: LabelArray, contents: HalfContents, is_bgr: bool
+        self,
+        index: LmdbIndex,
+        rows: Rows,
+        labels: LabelArray,
+        contents: HalfContents,
+        is_bgr: bool,
+        skip: bool,
     ) -> None:
-        whole = index.shapes[index.is_whole()]
+        is_whole = index.is_whole()[rows]
+        whole = index.shapes[rows[is_whole]]
         same = bool(len(whole)) and bool((whole == whole[0]).all())
         channels = int(index.shapes[0, 0])
         shape = (int(whole[0, 1]), int(whole[0, 2]), channels) if same else None
         super().__init__(labels, (), channels, shape)
-        self._index, self._contents, self._is_bgr = index, contents, is_bgr
+        self._index, self._contents = index, contents
+        self._is_bgr, self._skip = is_bgr, skip
+        self._rows = self._places = rows
+        self._broken = np.flatnonzero(~is_whole)
+        if skip and len(self._broken):
+            self._places = rows.copy()
+            for row in self._broken.tolist():
+                alike = next_alike(labels, row)
+                self._places[row] = rows[next(iter(alike[is_whole[alike]]), row)]
 
     def picture(self, row: int) -> Pixels:
         """A view (H,W,C) of planes (C,H,W); BrokenPicture where there are too few bytes."""
-        data, shape = self._index.data(row), self._index.shapes[row].tolist()
+        self._pass_over(np.array([row]))
+        place = int(self._places[row])
+        data, shape = self._index.data(place), self._index.shapes[place].tolist()
         if data is None:
-            raise BrokenPicture(
-                f"{self.picture_name(row)}: has {int(self._index.places[row, 1]):,} bytes for "
-                f"(C, H, W) = {tuple(shape)}: expected {math.prod(shape):,}; remove it"
-            )
+            error = self._error(row)
+            if self._skip:
+                raise not_skipped(error, len(next_alike(self.labels, row)))
+            raise BrokenPicture(f"{error}{SKIPPING}")
         planes = np.frombuffer(data, np.uint8).reshape(shape)
         found: Pixels = (planes[::-1] if self._is_bgr else planes).transpose(1, 2, 0)
         return found
 
     def pictures_of(self, rows: Rows) -> Sequence[Pixels]:
         """Those of one size as one array over the map, in which one begins at each byte."""
-        addresses = self._index.addresses(rows)
+        addresses = self._index.addresses(self._places[rows])
         if self.image_shape is None or not addresses.all() or not len(rows):
             return super().pictures_of(rows)
+        self._pass_over(rows)
         height, width, channels = self.image_shape
         plane, low = height * width, int(addresses.min())
         first, step = ((channels - 1) * plane, -plane) if self._is_bgr else (0, plane)
         shape = (int(addresses.max()) - low + 1, *self.image_shape)
         memory = _Memory(low + first, shape, (1, width, 1, step))
         return PicturesOf(np.asarray(memory), addresses - low)
+
+    def chosen(self, rows: Rows) -> RawPictures:
+        """Pictures `rows` (n,) of this source, in that order: another such source."""
+        found = RawPictures(
+            self._index,
+            self._rows[rows],
+            self.labels[rows],
+            Selection(self, rows).contents(),
+            self._is_bgr,
+            self._skip,
+        )
+        found.class_names, found.image_shape = self.class_names, self.image_shape
+        return found
 
     @property
     def held_bytes(self) -> int:
@@ -77,11 +119,26 @@ class RawPictures(ImageSource):
 
     def picture_name(self, row: int) -> str:
         """Its file and key."""
-        return self._index.name(row)
+        return self._index.name(int(self._rows[row]))
 
     def contents(self) -> HalfContents:
         """As given."""
         return self._contents
+
+    def _pass_over(self, rows: Rows) -> None:
+        """Count those of pictures `rows` (n,) in whose place others are read."""
+        if self._skip and len(self._broken):
+            for row in rows[np.isin(rows, self._broken)].tolist():
+                if self._places[row] != self._rows[row]:
+                    SKIPPED.add({self.picture_name(row): str(self._error(row))})
+
+    def _error(self, row: int) -> BrokenPicture:
+        at = int(self._rows[row])
+        shape = tuple(self._index.shapes[at].tolist())
+        return BrokenPicture(
+            f"{self.picture_name(row)}: has {int(self._index.places[at, 1]):,} bytes for "
+            f"(C, H, W) = {shape}: expected {math.prod(shape):,}; remove it"
+        )
 
 
 @final
@@ -124,7 +181,8 @@ def _opened(path: Path, files: DataFiles) -> ImageSource:
         )
     is_bgr = files.channel_order == "bgr" and channels == [3]
     contents = _contents(index, labels, channels[0], "bgr" if is_bgr else "")
-    return RawPictures(index, labels, contents, is_bgr)
+    skip = files.decoding is not None and files.decoding.skip
+    return RawPictures(index, np.arange(len(labels)), labels, contents, is_bgr, skip)
 
 
 def _contents(index: LmdbIndex, labels: LabelArray, channels: int, order: str = "") -> HalfContents:

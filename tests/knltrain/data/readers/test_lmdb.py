@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from knltrain.data.encoded import DecodingRules
 from knltrain.data.readers.files import DataFiles
 from knltrain.data.readers.lmdb import open_lmdb
+from knltrain.data.readers.parts import joined
+from knltrain.data.source import SKIPPED
 from knltrain.errors import BrokenPicture, DataError
 from vectorized_ops.pictures import PicturesOf
 
@@ -78,6 +81,43 @@ def test_a_picture_with_too_few_bytes_is_broken_and_the_others_are_read(tmp_path
     with pytest.raises(BrokenPicture, match="88 bytes"):
         source.pictures_of(np.array([0, 1]))
     np.testing.assert_array_equal(source.pictures_of(np.array([0, 2]))[1], pixels[2])
+    with pytest.raises(BrokenPicture, match=r"88 bytes .*remove it, or set data.broken = 'skip'"):
+        source.chosen(np.array([2, 1])).picture(1)
+
+
+def test_the_next_whole_picture_with_its_label_takes_the_place_of_a_broken_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SKIPPED, "reasons", {})
+    pixels, _ = pictures(6)
+    labels = [0, 1, 1, 0, 1, 2]
+    records = [datum(*pair) for pair in zip(pixels, labels, strict=True)]
+    for row in (1, 2, 5):
+        shape = b"".join(varint(each) for each in (1 << 3, 3, 2 << 3, 5, 3 << 3, 7))
+        records[row] += shape  # the last of equal fields counts: 7 pixels wide
+    write_lmdb(tmp_path / "train_lmdb", records)
+    files = DataFiles(tmp_path, decoding=DecodingRules(skip=True))
+    source = open_lmdb(files, "train")
+    rows = np.array([2, 0, 1])
+    for _ in range(2):
+        assert np.array_equal(np.stack(source.pictures_of(rows)), pixels[[4, 0, 4]])
+    out = np.empty((3, 5, 6, 3), np.uint8)
+    source.read(rows, out)
+    assert np.array_equal(out, pixels[[4, 0, 4]])
+    assert [name.rpartition(" ")[2] for name in SKIPPED.reasons] == ["'00000002_x'", "'00000001_x'"]
+    assert "has 90 bytes for (C, H, W) = (3, 5, 7)" in str(SKIPPED)
+    with pytest.raises(BrokenPicture, match=r"'00000005_x': .* none of the 0 next pictures"):
+        source.picture(5)
+    # Of what is chosen, only that: 4 is in the other half.
+    some = source.chosen(np.array([1, 2, 3]))
+    assert (some.image_shape, some.labels.tolist()) == ((5, 6, 3), [1, 1, 0])
+    assert np.array_equal(some.chosen(np.array([2])).picture(0), pixels[3])
+    assert some.picture_name(0) == source.picture_name(1)
+    with pytest.raises(BrokenPicture, match="none of the 1 next pictures"):
+        some.pictures_of(np.array([2, 0]))
+    twice = joined([source, source]).chosen(np.array([1, 10]))
+    with pytest.raises(BrokenPicture, match="none of the 0 next pictures"):
+        twice.picture(0)
 
 
 def records_of(kind: str) -> list[bytes]:
