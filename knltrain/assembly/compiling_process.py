@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict
 
-from knltrain.assembly.kernels import MOST_PROCESSES, wanted_kernels
+from knltrain.assembly.kernels import MOST_PROCESSES, found_of, wanted_kernels
 from knltrain.config import RunConfig
 
 
 def main() -> None:
     """Compile the kernels requested on standard input; print a line for each.
 
-    A last line tells how many kernels are compiled from each source.
+    If all are known, a last line has their names, and how many are compiled from each source.
     """
     from vectorized_ops.numba.compiling.all_cores import compile_missing, die_with_parent
 
@@ -26,10 +25,11 @@ def main() -> None:
     with suppress(OSError):  # the worker's own cores are enough
         os.sched_setaffinity(0, request.pop("cpus"))
     processes = min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
-    wanted = wanted_kernels(config, **request)
+    wanted, are_all = wanted_kernels(config, **request)
     for progress in compile_missing(wanted, processes):
         print(json.dumps(asdict(progress)), flush=True)
-    print(json.dumps({"readers": Counter(file for one in wanted for file in one.sources)}))
+    if are_all:
+        print(json.dumps(found_of(wanted)))
 
 
 if __name__ == "__main__":

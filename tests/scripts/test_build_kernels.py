@@ -51,6 +51,7 @@ def test_a_run_with_a_package_compiles_nothing(
     assert run.returncode == 0, run.stderr
     assert "compiling kernels" not in run.stdout
     assert re.search(r"kernels: 0 compiled .*, [12]\d loaded", run.stdout)
+    assert not list((tmp_path / "cache").glob("*/complete")), "the package tells what it has"
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,8 @@ def test_it_tells_each_kernel_and_from_which_sources_they_are_compiled(
     readers = last["readers"]
     assert readers[str(ROOT / "vectorized_ops/numba/kernels/dense/loops.py")] < kernels
     assert all(Path(file).is_file() for file in readers)
+    names = {f"{own}.kernel" for own, _ in last["kernels"]}
+    assert names == {path.name for path in tmp_path.glob("*/*.kernel")}
 
 
 def test_it_ends_with_the_worker_that_waits_for_it(tmp_path: Path) -> None:

@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from knltrain.assembly.kernels import _known, compile_kernels, take_step
+from knltrain.assembly.kernels import compile_kernels, known_kernels, take_step
 from knltrain.assembly.names import build_network
 from knltrain.data.dataset import Batch
+from vectorized_ops.numba.compiling.compiler import CACHE_FOLDER
+from vectorized_ops.numba.compiling.packages import packaged_processor
+from vectorized_ops.numba.emit import bfloat16
 
 ROOT = Path(__file__).parents[3]
 COMPILE = """
@@ -27,6 +30,11 @@ for images in (16, 16, 32):
 print(len(JOURNAL.made))
 print({"publish_and_read", "one_for_all"} <= {one.name for one in JOURNAL.made})
 """
+
+COMPILE_BY = "import knltrain.assembly.kernels as kernels\nkernels._PROCESS = '{}'\n" + (
+    COMPILE.replace("(16, 16, 32)", "(16,)").replace("{", "{{").replace("}", "}}")
+)
+"""The same once, by another process."""
 
 
 def run(config, folder: Path, program: str = COMPILE, **environment: str) -> list[str]:
@@ -57,7 +65,8 @@ def test_kernels_of_a_network_are_compiled_once_and_other_networks_only_what_dif
     assert len(list(tmp_path.glob("*/*.kernel"))) == compiled
     assert run(config(**alone, seed=9), tmp_path) == ["0 0", "0 0", "0 0", "0", "False"]
     (mark,) = tmp_path.glob("*/complete/*")
-    readers = {source: count for source, (_, count) in json.loads(mark.read_bytes()).items()}
+    states = json.loads(mark.read_bytes())["sources"]
+    readers = {source: count for source, (_, count) in states.items()}
     assert 0 < readers["kernels/dense/loops.py"] < compiled
     assert readers["compiling/fingerprint.py"] == 0
     mark.unlink()
@@ -65,8 +74,53 @@ def test_kernels_of_a_network_are_compiled_once_and_other_networks_only_what_dif
         "they are all found"
     )
     assert mark.exists()
+    next(tmp_path.glob("*/*.kernel")).unlink()
+    assert run(config(**alone), tmp_path)[:2] == ["True 1", "0 0"]
     other, *_ = run(config(**numba, network={"name": "cifar-quick"}), tmp_path)
     assert int(other.split()[1]) > 0
+
+
+@pytest.mark.slow
+def test_what_a_package_lacks_is_compiled_before_too(config, tmp_path: Path) -> None:
+    processor = packaged_processor()
+    if processor is None:
+        pytest.skip("no packaged kernels are for this processor")
+    package = tmp_path / "package"
+    (package / processor).mkdir(parents=True)
+    manifest = {"digest": CACHE_FOLDER.name, "versions": "", "processors": [processor]}
+    (package / "kernels.json").write_text(json.dumps(manifest))
+    numba = config(backend__name="cpu", backend__implementation="numba")
+    first, again, *_ = run(numba, tmp_path / "cache", KNLTRAIN_KERNELS=str(package))
+    assert first.startswith("True ")
+    assert again == "0 0"
+
+
+FAILING = """
+from knltrain.assembly import compiling_process, kernels
+
+def fail(*_):
+    raise MemoryError("none left")
+
+kernels.take_step = fail
+compiling_process.main()
+"""
+
+
+@pytest.mark.slow
+def test_a_dry_run_that_fails_says_nothing_of_later_starts(config, tmp_path: Path) -> None:
+    numba = config(backend__name="cpu", backend__implementation="numba")
+    (tmp_path / "failing.py").write_text(FAILING)
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILE_BY.format("failing"), numba.model_dump_json()],
+        env={
+            **os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}", "NUMBA_CACHE_DIR": str(tmp_path),
+        },
+        capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert "when they are called: MemoryError: none left" in done.stderr
+    assert done.stdout.splitlines()[-1] == "False"
+    assert not list(tmp_path.glob("*/complete/*"))
 
 
 @pytest.mark.slow
@@ -96,14 +150,12 @@ for told in compile_kernels(RunConfig.model_validate_json(sys.argv[1]), 16, 2):
 @pytest.mark.slow
 def test_of_workers_that_start_at_once_one_compiles(config, tmp_path: Path) -> None:
     numba = config(backend__name="cpu", backend__implementation="numba")
-    (tmp_path / "sleeping.py").write_text("import time; time.sleep(2)")
-    program = COMPILE.replace("(16, 16, 32)", "(16,)").replace(
-        "import sys",
-        "import sys\nimport knltrain.assembly.kernels as kernels\nkernels._PROCESS = 'sleeping'",
+    (tmp_path / "sleeping.py").write_text(
+        'import time; time.sleep(2); print(\'{"readers": {}, "kernels": []}\')'
     )
     workers = [
         subprocess.Popen(
-            [sys.executable, "-c", program, numba.model_dump_json()],
+            [sys.executable, "-c", COMPILE_BY.format("sleeping"), numba.model_dump_json()],
             env={
                 **os.environ,
                 "PYTHONPATH": f"{ROOT}:{tmp_path}",
@@ -132,15 +184,22 @@ def test_who_has_no_kernels_starts_no_process(
     assert list(compile_kernels(config(**backend), 16, 1)) == []
 
 
-def test_kernels_are_known_for_the_precision_and_the_algorithms_of_a_run(config) -> None:
+def test_kernels_are_known_for_the_precision_and_the_algorithms_of_a_run(
+    config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def names(images: int, **way: object) -> set[str]:
+        known = known_kernels(config(**backend, **way), images, copies=False)
+        return {known.name, known.packaged_name}
+
+    monkeypatch.setattr(bfloat16, "IS_NATIVE", True)
     backend = {"backend__name": "cpu", "backend__implementation": "numba"}
     rounded = {"backend__precision": "bfloat16"}
     asked = {"backend__algorithms": {"*": "direct"}}
     emulated = {"backend__emulate_bfloat16": True}
     ways = ({}, rounded, rounded | asked, rounded | asked | emulated)
-    assert len({_known(config(**backend, **way), 16, copies=False).name for way in ways}) == len(
-        ways
-    )
+    assert len(set().union(*(names(16, **way) for way in ways))) == 2 * len(ways)
+    assert names(1) != names(16)
+    assert names(1, **rounded) == names(16, **rounded) == names(16, backend__precision="auto")
 
 
 def test_where_nothing_can_be_kept_nothing_is_compiled_before(config, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from typing import Final
 import llvmlite.binding
 import numba
 
+from vectorized_ops.numba.compiling.cache_folder import touch
 from vectorized_ops.numba.compiling.compiler import CACHE_FOLDER, SETTINGS, kernels_in
 from vectorized_ops.numba.compiling.journal import TUNING
 from vectorized_ops.numba.compiling.packages import (
@@ -154,7 +155,10 @@ def _read(path: Path, names: list[str]) -> Choice | None:
         choice = Choice(str(found["name"]), dict(found["seconds"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return choice if choice.name in names else None
+    if choice.name not in names:
+        return None
+    touch(path)
+    return choice
 
 
 def _remember(path: Path, question: str, choice: Choice, names: list[str]) -> Choice:

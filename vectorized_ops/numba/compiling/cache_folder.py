@@ -157,9 +157,10 @@ class CacheFolder:
     def remove_unused(self, now: float) -> None:
         """Remove what nobody has used for `UNUSED_SECONDS`, at time `now` in seconds; once only.
 
-        That is, entries, neighbours of this folder that hold those of other versions, and what
-        killed processes have left in it; then of the entries the oldest, for as long as they have
-        more than `MOST_BYTES`. A process that still wants them finds nothing, and compiles.
+        That is, entries, files in folders of this one, neighbours of it that hold entries of other
+        versions, and what killed processes have left in it; then of the entries the oldest, for as
+        long as they have more than `MOST_BYTES`. A process that still wants them finds nothing, and
+        compiles.
         """
         if self._tidied:
             return
@@ -168,7 +169,7 @@ class CacheFolder:
         for path in neighbours:
             if path != self.path and _age(path / _LOCKS, now) > UNUSED_SECONDS:
                 _remove(path)
-        for path in self.path.rglob(f"*{_PARTIAL}"):
+        for path in (*self.path.glob(f"*{_PARTIAL}"), *self.path.glob("*/*")):
             if _age(path, now) > UNUSED_SECONDS:
                 _unlink(path)
         self._remove_oldest(now)
@@ -193,10 +194,10 @@ class CacheFolder:
             self._check(path, os.fstat(file.fileno()))
             found = _checked(file.read())
             if found is not None:
-                _touch(path)
+                touch(path)
         if found is not None and not self._touched:
             self._touched = True
-            _touch(self.path / _LOCKS)
+            touch(self.path / _LOCKS)
         return found
 
     def _check(self, path: Path, found: os.stat_result) -> None:
@@ -243,8 +244,8 @@ def _age(path: Path, now: float) -> float:
         return 0.0
 
 
-def _touch(path: Path) -> None:
-    """Note that it was used; now and then is enough."""
+def touch(path: Path) -> None:
+    """Note that a file was used, now and then: `CacheFolder.remove_unused` removes others."""
     with suppress(OSError):  # it may be read-only here, or another user's
         if _age(path, time.time()) > _TOUCH_SECONDS:
             os.utime(path)

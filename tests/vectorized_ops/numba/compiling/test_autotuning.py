@@ -163,6 +163,15 @@ def test_an_answer_is_measured_once() -> None:
     assert chosen("q", {"plain": must_not_run, "quick": must_not_run}) == first
 
 
+def test_an_answer_that_is_used_is_not_old(folder: Path) -> None:
+    """Files that nobody uses are removed."""
+    chosen("q", {"plain": lambda: None, "quick": lambda: None})
+    (file,) = folder.iterdir()
+    os.utime(file, (1.0, 1.0))
+    chosen("q", {"plain": must_not_run, "quick": must_not_run})
+    assert file.stat().st_mtime > 1.0
+
+
 def test_another_question_other_candidates_or_threads_are_measured_anew() -> None:
     chosen("q", {"plain": lambda: None, "quick": lambda: None})
     with pytest.raises(AssertionError):

@@ -208,6 +208,19 @@ def test_entries_go_when_nobody_has_used_them_for_long(folder: CacheFolder) -> N
     assert names(folder) == ["read.kernel", "young.kernel"]
 
 
+def test_files_in_folders_of_it_go_when_nobody_has_used_them_for_long(folder: CacheFolder) -> None:
+    now = time.time()
+    folder.make()
+    inner = folder.path / "inner"
+    inner.mkdir()
+    for name, part in {"old": 1.1, "young": 0.9, "used": 1.1}.items():
+        folder.put(inner / name, b"one")
+        age(inner / name, part * UNUSED_SECONDS, now)
+    cache_folder.touch(inner / "used")
+    folder.remove_unused(now)
+    assert sorted(path.name for path in inner.iterdir()) == ["used", "young"]
+
+
 def test_of_too_many_bytes_those_go_that_were_not_used_for_longest(
     folder: CacheFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
