@@ -27,7 +27,7 @@ def test_what_is_not_known_of_an_exchange_is_empty() -> None:
     found = document(measure(), measure())
     (part,) = found["exchanges"]
     part |= {"wire_bytes": None, "moving_seconds": None, "communication_intensity": None}
-    part |= {"bound": None, "efficiency": None}
+    part |= {"bound": None, "efficiency": None, "exchanged_bytes": None}
     assert rows(told(found), "bn to conv")[0][3:] == ["0.00", "3.000", "0.500"]
 
 
