@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,9 @@ import numpy.typing as npt
 from knltrain.vectors import FloatArray
 from vectorized_ops.implementations import Operations
 from vectorized_ops.layout import AnyArray
-from vectorized_ops.shapes import Cost, SoftmaxCrossEntropyShape
-from vectorized_ops.shapes.operation import passes
+
+if TYPE_CHECKING:
+    from vectorized_ops.shapes import Cost
 
 __all__ = [
     "PLAIN",
@@ -119,6 +120,8 @@ class SoftmaxCrossEntropy(Loss):
 
     def cost(self, images: int, classes: int) -> Cost:
         """See `Loss.cost`."""
+        from vectorized_ops.shapes import SoftmaxCrossEntropyShape
+
         return SoftmaxCrossEntropyShape(images, classes).costs["forward"]
 
     @cached_property
@@ -157,7 +160,7 @@ class SigmoidCrossEntropy(Loss):
 
     def cost(self, images: int, classes: int) -> Cost:
         """About 8 operations per output, exponential and logarithm among them; targets are read."""
-        return passes(images * classes, 8, 3)
+        return _passes(images * classes, 8)
 
     def right(self, outputs: AnyArray, labels: AnyArray) -> int:
         """With targets, how many images have each class told right; see `told_right`."""
@@ -178,7 +181,7 @@ class MeanSquaredError(Loss):
 
     def cost(self, images: int, classes: int) -> Cost:
         """A difference, its square, their sum and the gradient's product; targets are read."""
-        return passes(images * classes, 4, 3)
+        return _passes(images * classes, 4)
 
     def compute(
         self,
@@ -191,6 +194,13 @@ class MeanSquaredError(Loss):
         """See `Loss.compute`."""
         found: float = operations.mean_squared_error(outputs, labels, gradient, weight=weight)
         return found
+
+
+def _passes(outputs: int, flops: int) -> Cost:
+    """So many operations on each output, which is read with its target; a gradient is written."""
+    from vectorized_ops.shapes.operation import passes
+
+    return passes(outputs, flops, 3)
 
 
 def told_right(outputs: AnyArray, targets: AnyArray) -> AnyArray:

@@ -80,7 +80,7 @@ def draw_roofline(document: Mapping[str, Any], path: Path) -> None:
     """
     figure = empty_figure(8.0, 5.5, _MARGINS)
     axes = figure.subplots()
-    peak, copy, link = ceilings(document["machine"])
+    peak, copy, link = ceilings(_like_first(document))
     step, drawn = document["step_seconds"]["mean"], list(dots(document))
     for direction, (colour, marker) in _DRAWN.items():
         named = direction.replace("_", "-")
@@ -106,6 +106,13 @@ def draw_roofline(document: Mapping[str, Any], path: Path) -> None:
     axes.set_title(f"{document['network']['name']}: {said}")
     axes.legend(loc="lower right")
     save(figure, path)
+
+
+def _like_first(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The machines of the workers that stages are means of."""
+    by_rank = document["stages"][0]["by_rank"] or document["machine"]
+    pairs = zip(document["machine"], by_rank, strict=True)
+    return [machine for machine, mean in pairs if mean is not None]
 
 
 def _draw_ceiling(

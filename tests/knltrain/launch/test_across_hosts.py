@@ -253,6 +253,9 @@ def test_a_profile_has_the_workers_of_both_hosts(made: Hosts, folder: Path) -> N
     sent = sum(each["wire_bytes"] for each in found["exchanges"])
     assert LENET_PARAMETERS * 4 <= sent == found["exchange_bytes"]
     assert found["communication"]["exposed_seconds"] > 0
+    assert all(each["link_bytes_per_second"] > 0 for each in found["machine"])
+    assert "GB/s (link)" in out
+    assert all(each["bound_seconds"] > 0 < each["efficiency"] for each in found["exchanges"])
 
 
 @pytest.mark.long

@@ -42,7 +42,9 @@ def test_the_stages_of_all_workers_are_profiled(tmp_path: Path, backend: str) ->
     assert min(conv["by_rank"]) > 0
     assert (conv["algorithm"] == "winograd4") is (backend == "cpu")
     run_folder = tmp_path / "seen"
-    assert all((run_folder / name).exists() for name in ("profile.csv", "roofline.png"))
+    assert all(
+        (run_folder / name).exists() for name in ("profile.csv", "roofline.png", "layers.png")
+    )
     assert not list(run_folder.glob("checkpoint-*"))
 
 
@@ -66,6 +68,7 @@ def test_parts_of_a_gradient_that_are_exchanged_meanwhile_are_told(
     assert communication["union_seconds"] > 0
     parts = found["exchanges"]
     assert sorted(name for each in parts for name in each["layers"]) == _LENET
+    assert {each["bound"] for each in parts} <= {"memory", "latency"}
     for each in parts:
         assert each["issued_seconds"] >= each["moving_seconds"] > 0
         assert each["exposed_seconds"] >= 0

@@ -71,3 +71,12 @@ def test_marks_lie_where_stages_are_and_ceilings_above(
     assert heights[-1] == max(heights) == pytest.approx(10.0)  # the peak, in GFLOP/s
     assert ("link" in axes.get_title()) is (link > 0)
     assert any(each.get_linestyle() == "--" for each in lines) is (link > 0)
+
+
+def test_ceilings_are_those_of_the_workers_that_stages_are_means_of() -> None:
+    told = document(measure(), measure())
+    assert len(roofline._like_first(told)) == 2
+    told["stages"][0]["by_rank"][1] = None
+    assert roofline._like_first(told) == told["machine"][:1]
+    told["stages"][0]["by_rank"] = None  # of many workers
+    assert roofline._like_first(told) == told["machine"]
