@@ -233,6 +233,8 @@ def _exchanging(document: Mapping[str, Any]) -> Iterator[str]:
             for name in named
             if times[name] is not None
         )
+        if times["twwi"] is None:
+            yield "within a node Twwi is in Tulw: one pass pulls the local and writes the increment"
     if pop["parallel"]:
         yield (
             f"load balance {pop['load_balance']:.1f} % x communication efficiency "

@@ -204,21 +204,28 @@ class OverlappedPushStrategy(CenterStrategy):
         beside = space.beside()
 
         def push() -> None:
+            transport.push_marks.mark(-1)
             with beside:
                 space.to_host(self._contribution)
             transport.encode(there, self._contribution)
-            self._push()
+            self._push_encoded()
 
         self._update_thread.begin(push)
 
     def _push(self) -> None:
-        marks = self.transport.push_marks
-        marks.mark(-1)
+        self.transport.push_marks.mark(-1)
+        self._push_encoded()
+
+    def _push_encoded(self) -> None:
         self.transport.push(self.method.rule, self._contribution, self._order)
-        marks.mark(ACCUMULATE)
+        self.transport.push_marks.mark(ACCUMULATE)
 
     def observe(self, marks: Marks, beside: Marks) -> None:
-        """Mark the parts of visits; in one node the increment is written as the local is pulled."""
+        """Mark the parts of visits.
+
+        In one node the increment is written as the local is pulled, and in a wire format encoded
+        then, as the local may take back what is left out. On a device the thread does so.
+        """
         self._marks, self.transport.push_marks = marks, beside
 
     def settle(self) -> None:

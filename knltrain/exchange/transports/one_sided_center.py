@@ -182,8 +182,7 @@ class OneSidedCenter(VisitedCenter):
         """Add a contribution to the center, a sum, where it lies."""
         self._at_peace = False
         if self._encoded is not None:
-            self.push_marks.mark(WRITE_INCREMENT)
-            self._encoded.add(contribution)
+            self._encoded.add(contribution, partial(self.push_marks.mark, WRITE_INCREMENT))
             return
         self._own.write(contribution)
         self.push_marks.mark(WRITE_INCREMENT)

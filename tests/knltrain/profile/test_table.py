@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import numpy as np
+import pytest
 from profiles.material import document, measure
 
 from knltrain.profile.table import told
@@ -49,6 +51,14 @@ def test_the_machine_at_its_best_is_told() -> None:
     text = told(document(own._replace(figures=figures)))
     assert "10.0 GFLOP/s (sgemm), 20.0 GFLOP/s (products of the run's precision)" in text
     assert "1.0 GB/s (copy), 0.12 GB/s (link)" in text
+
+
+@pytest.mark.parametrize(("written", "is_apart"), [(0.0, False), (1.0, True)])
+def test_where_the_increment_is_written_is_told(written: float, is_apart: bool) -> None:
+    visits = np.array([1.0, 1.0, written, 1.0, 1e-3, 2e-3, written * 3e-3, 4e-3])
+    text = told(document(measure()._replace(visits=visits), measure()))
+    assert ("Twwi 3.000" in text) is is_apart
+    assert ("Twwi is in Tulw" in text) is not is_apart
 
 
 def test_the_longest_are_shown_and_the_others_summed() -> None:

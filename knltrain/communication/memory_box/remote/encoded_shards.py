@@ -105,16 +105,20 @@ class EncodedShards:
                 np.add(values[part], self.residual[part], out=values[part])
                 self.residual[part] = 0
 
-    def add(self, values: FloatArray) -> None:
-        """Add ``values`` (n,), which were encoded last; returns when all owners have done so."""
-        requests = []
+    def add(self, values: FloatArray, sent: Callable[[], None] = lambda: None) -> None:
+        """Add ``values`` (n,), which were encoded last; returns when all owners have done so.
+
+        Calls ``sent`` when what is encoded has left; the addition follows.
+        """
         with mpi_errors(self._mpi):
-            for far in self._far:
-                requests.append(self._group.Irecv(nothing(), far.owner, ADDED))
-                requests.append(self._group.Isend(far.given, far.owner, ADD))
+            given = [self._group.Isend(far.given, far.owner, ADD) for far in self._far]
+        self._finish(given)
+        sent()
         for part in self._near:
             self._buffer.add(values[part], part.start)
-        self._finish(requests)
+        with mpi_errors(self._mpi):
+            done = [self._group.Irecv(nothing(), far.owner, ADDED) for far in self._far]
+        self._finish(done)
 
     def check(self) -> None:
         """Raise what has ended this rank's server, or what ``check`` raises."""

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from affinity import own_placement
+from knltrain.clocks import ACCUMULATE, VISIT, WRITE_INCREMENT
 from knltrain.communication.internode.wire.traffic import visit_bytes
 from knltrain.communication.internode.wire.wire_format import CenterFormats, WireFormat
 from knltrain.communication.mpi.runtime import load_mpi
@@ -32,6 +33,7 @@ from knltrain.exchange.strategies.synchronous import SynchronousStrategy
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.one_sided_center import OneSidedCenter
 from knltrain.exchange.transports.segment import Segment
+from knltrain.timeline import Timeline
 from tests.knltrain.communication.internode.wire.formats import FORMATS
 from vectorized_ops.reference import averages as reference_averages
 from vectorized_ops.reference import downpour, elastic
@@ -326,6 +328,31 @@ def written_bytes(transport: OneSidedCenter) -> None:
     tell(transport, abs(sum(added) + sum(read) - total) < 1024 and of_reading < total)
 
 
+def written_marks(transport: OneSidedCenter) -> None:
+    """An increment is written until its messages have left; then it is accumulated."""
+    assert transport._encoded is not None
+    transport.start_from(vector(99) if transport.rank == 0 else None)
+    completion, happened = transport._encoded._completion, list[Any]()
+    completing, timeline = completion.of, Timeline(16)
+
+    def of(requests: Any, awaited: Any) -> None:
+        happened.append(len(requests))
+        completing(requests, awaited)
+
+    completion.of = of  # type: ignore[method-assign]
+    transport.push_marks = SimpleNamespace(
+        mark=lambda number: (happened.append(VISIT[number]), timeline.mark(number))
+    )
+    timeline.mark(-1)
+    contribution = vector(transport.rank)
+    transport.encode(EASGD(0.25, elastic), contribution)
+    transport.push(EASGD(0.25, elastic), contribution, "first_come")
+    timeline.mark(ACCUMULATE)
+    far, (written, accumulated) = transport.workers - 1, timeline.take().numbers.tolist()
+    assert (written, accumulated) == (WRITE_INCREMENT, ACCUMULATE)
+    tell(transport, happened == [far, "twwi", far])
+
+
 def written_beside(transport: OneSidedCenter) -> None:
     """A thread pushes encoded contributions while its worker tells its progress and computes."""
     method = Method("seasgd", EASGD(0.25, elastic), OverlappedPushStrategy, 1, "first_come", "step")
@@ -425,7 +452,7 @@ def main() -> None:
         *(elastic_averages, pushes, team, starts_late, updates, refusals),
         *(velocities, turns, averages, late_turn, one_server),
         *(written, written_values, written_state, written_bytes),
-        *(written_beside, server_fails, progress),
+        *(written_marks, written_beside, server_fails, progress),
     )
     scene = {each.__name__: each for each in scenes}[sys.argv[1]]
     vectors = {velocities: 2, averages: 3, one_server: 2}.get(scene, 1)

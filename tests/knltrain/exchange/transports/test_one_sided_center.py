@@ -130,6 +130,11 @@ def test_messages_have_the_bytes_of_the_format(written: str) -> None:
 
 
 @pytest.mark.slow
+def test_an_encoded_increment_is_written_before_it_is_accumulated() -> None:
+    assert told_by("written_marks", {}, "int8") == {rank: [True] for rank in range(RANKS)}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("written", ["bfloat16", "int8"])
 def test_a_thread_pushes_encoded_contributions(written: str) -> None:
     assert told_by("written_beside", OVER_TCP, written) == {rank: [True] for rank in range(RANKS)}
