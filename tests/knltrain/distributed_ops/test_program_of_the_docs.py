@@ -79,9 +79,10 @@ from knltrain.config import load_config
 from knltrain.data.order import ShardedBatches
 from knltrain.input.batch_feed import FilledHere
 from knltrain.network.parameters import ParameterVector
-from knltrain.distributed_ops import Options, SingleProcessReducer
+from knltrain.distributed_ops import NodeReducer, Options, SingleProcessReducer
 from googlenet import GoogLeNet
 
+rank, ranks, address = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 config = load_config("run.toml")
 network = build_network(config)
 first = ParameterVector(network)
@@ -90,12 +91,13 @@ chosen = config.optimizer
 options = Options(
     "numba", winograd=False, momentum=chosen.momentum, weight_decay=chosen.weight_decay
 )
-graph = GoogLeNet(config.train.batch, 10, SingleProcessReducer(), options).graph
+reducer = SingleProcessReducer() if ranks == 1 else NodeReducer.meet(address, rank, ranks)
+graph = GoogLeNet(config.train.batch // ranks, 10, reducer, options).graph
 for name, values in graph.parameters.items():
     values[...] = first.views.pop(name)
 assert not first.views
 feed = FilledHere(
-    ShardedBatches(build_dataset(config).train, config.train.batch, 0, 1, config.seed),
+    ShardedBatches(build_dataset(config).train, config.train.batch, rank, ranks, config.seed),
     network.input_shape,
 )
 losses = []
@@ -107,41 +109,53 @@ for step in range(config.train.steps):
 print(json.dumps(losses))
 """
 GOOGLENET = """
-workers = 1
-network = { name = "googlenet", classes = 10 }
+workers = {ranks}
+network = {{ name = "googlenet", classes = 10 }}
 data.name = "random"
-train = { batch = 4, steps = 3 }
-optimizer = { momentum = 0.9, weight_decay = 0.0002 }
-learning_rate = { base = 0.01, policy = "fixed" }
-backend = { name = "cpu", implementation = "numba", winograd = false, threads = 2 }
+train = {{ batch = 4, steps = 3 }}
+optimizer = {{ momentum = 0.9, weight_decay = 0.0002 }}
+learning_rate = {{ base = 0.01, policy = "fixed" }}
+backend = {{ name = "cpu", implementation = "numba", winograd = false, threads = {threads} }}
 exchange.method = "sync_sgd"
-evaluation = { every_epochs = 0, at_end = false }
-checkpoint = { every_epochs = 0, every_minutes = 0, at_end = false }
+evaluation = {{ every_epochs = 0, at_end = false }}
+checkpoint = {{ every_epochs = 0, every_minutes = 0, at_end = false }}
 """
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("ranks", [1, 2])
 def test_losses_of_googlenet_are_those_of_a_run(
-    tmp_path: Path, start_knltrain: Callable[..., Any]
+    tmp_path: Path, start_knltrain: Callable[..., Any], ranks: int
 ) -> None:
+    """Each rank's losses: from the second step on they follow from the sums over all ranks."""
     (tmp_path / "googlenet.py").write_text(programs()[1], encoding="utf-8")
-    (tmp_path / "run.toml").write_text(GOOGLENET)
+    (tmp_path / "run.toml").write_text(GOOGLENET.format(ranks=ranks, threads=2 // ranks))
     run = start_knltrain("train", "run.toml", cwd=tmp_path)
-    _, err = run.communicate(timeout=120)
+    _, err = run.communicate(timeout=300)
     assert run.returncode == 0, err
-    lines = (tmp_path / "runs/run/metrics-0.jsonl").read_text().splitlines()
-    expected = [told["loss"] for told in map(json.loads, lines) if told["kind"] == "train"]
-    assert len(expected) == 3
-    paths = f"{REPOSITORY}:{tmp_path}"
-    script = subprocess.run(
-        [sys.executable, "-c", COMPARED],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": paths, "NUMBA_NUM_THREADS": "2"},
-        capture_output=True,
-        text=True,
-    )
-    assert script.returncode == 0, script.stderr
-    assert json.loads(script.stdout) == pytest.approx(expected, rel=1e-4)
+    address = f"test-{secrets.token_hex(6)}"
+    scripts = [
+        subprocess.Popen(
+            [sys.executable, "-c", COMPARED, str(rank), str(ranks), address],
+            cwd=tmp_path,
+            env={
+                **os.environ,
+                "PYTHONPATH": f"{REPOSITORY}:{tmp_path}",
+                "NUMBA_NUM_THREADS": str(2 // ranks),
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(ranks)
+    ]
+    told = [script.communicate(timeout=300) for script in scripts]
+    for rank, (script, (out, err)) in enumerate(zip(scripts, told, strict=True)):
+        assert script.returncode == 0, err
+        lines = (tmp_path / f"runs/run/metrics-{rank}.jsonl").read_text().splitlines()
+        expected = [each["loss"] for each in map(json.loads, lines) if each["kind"] == "train"]
+        assert len(expected) == 3
+        assert json.loads(out) == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize("program", programs(), ids=["digits", "googlenet"])
