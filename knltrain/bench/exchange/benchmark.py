@@ -17,6 +17,7 @@ from affinity.process.cgroup import available_bytes
 from knltrain.bench.exchange.contestants import (
     BOX,
     COPY,
+    MASTERS,
     OURS,
     SEGMENT,
     Contestant,
@@ -27,6 +28,7 @@ from knltrain.bench.exchange.contestants import (
 )
 from knltrain.bench.exchange.cores import cores_of
 from knltrain.bench.exchange.crew import Crew, assembled
+from knltrain.bench.exchange.masters import tree_and_turns
 from knltrain.bench.exchange.report import Measurement, lines, packing, rows
 from knltrain.bench.exchange.sizes import FLOAT_BYTES, fitting, format_size
 from knltrain.bench.exchange.turns import copied_bytes, hold_copies, take_turns
@@ -45,6 +47,7 @@ def run_exchange_benchmark(
     rounds: int,
     peers: Sequence[str],
     network: str | None = None,
+    workers_per_core: int = 1,
 ) -> dict[str, Any]:
     """Measure our exchanges and `peers` on vectors of `sizes` bytes, in alternating `rounds`.
 
@@ -53,15 +56,18 @@ def run_exchange_benchmark(
     - the machine, the versions, and the copy_gbytes_per_second of all workers at once (bytes read
       and bytes written);
     - the `rows` and `lines` of `report`;
+    - `masters`: a tree against visits one after another, by `masters.tree_and_turns`;
     - sizes `left_out` because they do not fit into memory, and `absent` peers, with the reasons;
     - the `packing` of a `network`, or None.
+
+    So many `workers_per_core` share a core, where there are more workers than cores.
 
     Raises ConfigError for impossible settings, PeerError when a contestant fails, and RunAborted
     when a signal asks for the end; nothing is left behind then.
     """
     names = known_peers(peers)
     described = None if network is None else network_named(network)
-    groups = cores_of(workers)
+    groups = cores_of(workers, workers_per_core)
     fit, left_out = _fitting(sizes, workers, len(names), described)
     with signals_raise(), ExitStack() as stack:
         sweep = [Vectors([size // FLOAT_BYTES], workers, box=True) for size in fit]
@@ -72,7 +78,7 @@ def run_exchange_benchmark(
         crews, absent = _assembled(stack, names, groups, fds)
         there = [name for name in names if name in crews]
         exchanging = [*OURS, *map(all_reduce_by, there)]
-        everyone = [*exchanging, *soft_memory(workers)]
+        everyone = [*exchanging, *MASTERS, *soft_memory(workers)]
         measured = [take_turns([vectors], crews, everyone, workers, rounds)[0] for vectors in sweep]
         packed = _packing(described, of_network, crews, exchanging, measured, workers, rounds)
         versions = {name: crew.version for name, crew in crews.items() if name in (SEGMENT, *there)}
@@ -82,6 +88,7 @@ def run_exchange_benchmark(
         "versions": versions,
         "workers": workers,
         "cores_per_worker": len(groups[0]),
+        "workers_per_core": workers_per_core,
         "rounds": rounds,
         "peers": there,
         "absent": absent,
@@ -95,6 +102,7 @@ def run_exchange_benchmark(
         ],
         "rows": rows(measured, everyone, workers),
         "lines": lines(measured, exchanging),
+        "masters": tree_and_turns(measured, workers),
         "packing": packed,
     }
 
@@ -103,8 +111,8 @@ def _fitting(
     sizes: Sequence[int], workers: int, peers: int, network: Network | None
 ) -> tuple[list[int], dict[int, str]]:
     """Return the sizes that fit into memory, and why the others do not."""
-    # Segment and its first values; box and what is read from it; libraries, which copy once.
-    vectors = (workers + 2) + (2 * workers + 1) + peers * 2 * workers
+    # Segment with spares; box and what is read from it; libraries, which copy once.
+    vectors = (2 * workers + 2) + (2 * workers + 1) + peers * 2 * workers
     copied = copied_bytes(workers)
     free = available_bytes()
     fit, left_out = fitting(sizes, vectors, copied, free)

@@ -31,7 +31,8 @@ class Contestant:
     - `accesses` (P) is how often each element must be read or written in memory until all have done
       it.
     - `moved` (P) is how many vectors it carries; its bandwidth counts these.
-    - Operations that are not whole `exchanges` are parts of one, and not compared with any.
+    - Operations that are not `exchanges` are parts of one, or have a table of their own; they are
+      not compared with libraries.
     - The first `members` take part; None means all.
     """
 
@@ -49,6 +50,15 @@ OURS = (
     Contestant("average", SEGMENT, "average", lambda workers: 2 * workers + 1),
     Contestant("visit", SEGMENT, "visit", lambda workers: 4 * workers, lambda workers: workers),
 )
+
+ONE_VISIT, TREE, IN_TURN = "one visit", "sync_easgd1", "original_easgd"
+
+MASTERS = (
+    Contestant(TREE, SEGMENT, TREE, lambda workers: 7 * workers, exchanges=False),
+    Contestant(IN_TURN, SEGMENT, IN_TURN, lambda workers: 4 * workers, exchanges=False),
+    Contestant(ONE_VISIT, SEGMENT, ONE_VISIT, lambda _: 4, exchanges=False),
+)
+"""A tree against visits one after another, and a visit by one worker, from which both follow."""
 
 
 def soft_memory(workers: int) -> list[Contestant]:

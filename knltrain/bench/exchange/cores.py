@@ -33,11 +33,11 @@ def cores_of(
             "leaves 2 cores at least"
         )
     if not 2 <= apart <= cores:
-        share = "" if workers_per_core is None else f", {sharing} on a core"
-        way = "" if workers_per_core is None else "; with a larger --workers-per-core they share"
+        each = f"{sharing} on each of " if sharing > 1 else ""
+        way = "; with a larger --workers-per-core they share cores"
         raise ConfigError(
-            f"{option} {workers}{share}: expected at least 2, and at most the {cores} physical "
-            f"cores of the allowed cpus{way}"
+            f"{option} {workers}: expected at least 2, and at most {each}the {cores} physical "
+            f"cores of the allowed cpus{way if workers_per_core and apart > cores else ''}"
         )
     return groups_of(topology, allowed, apart, cores // apart) * sharing
 

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import final
 
 import numpy as np
 
 from knltrain import __version__
+from knltrain.bench.exchange.contestants import IN_TURN, ONE_VISIT, TREE
 from knltrain.bench.exchange.member import Answers, HeldVectors, Member, check_values, serve_apart
 from knltrain.exchange.rules.averaging import ModelAveraging
 from knltrain.exchange.rules.easgd import EASGD
 from knltrain.exchange.rules.rule import SynchronousRule
 from knltrain.exchange.transports.node_shared import NodeShared
 from knltrain.exchange.transports.segment import Segment
+from knltrain.exchange.transports.transport import Order
 from vectorized_ops.numba import elastic
 
 MOVING_RATE = 0.25
@@ -38,10 +41,15 @@ class _Locals(HeldVectors):
         self.operations = {
             "sync_easgd": self._all_at_once(self._elastic),
             "average": self._all_at_once(average),
-            "visit": self._visit,
+            "visit": partial(self._visit, "first_come"),
+            TREE: self._at_master,
+            IN_TURN: partial(self._visit, "round_robin"),
+            ONE_VISIT: self._visit_alone,
         }
+        pulled = (1 - MOVING_RATE) * (transports[0].rank + 1)
         self._expected = {
-            "sync_easgd": (1 - MOVING_RATE) * (transports[0].rank + 1),
+            "sync_easgd": pulled,
+            TREE: pulled,
             "average": (workers + 1) / 2,
         }
         self._restart()
@@ -53,14 +61,15 @@ class _Locals(HeldVectors):
             self.operations[name]()
             check_values(name, [each.local for each in self._transports], expected)
             self._restart()
-        self._give_numbers()
-        self._visit()
-        self.meet()
         workers = self._transports[0].workers
-        for each in self._transports:
-            total = each.all_sum(np.array([each.local[0]], np.float64)) + each.center[0]
-            check_values("sum after visits", [np.round(total, 3)], workers * (workers + 1) / 2)
-        self._restart()
+        for name in ("visit", IN_TURN, ONE_VISIT):
+            self._give_numbers()
+            self.operations[name]()
+            self.meet()
+            for each in self._transports:
+                total = each.all_sum(np.array([each.local[0]], np.float64)) + each.center[0]
+                check_values(f"sum after {name}", [np.round(total, 3)], workers * (workers + 1) / 2)
+            self._restart()
 
     def meet(self) -> None:
         """Wait at the first segment's barrier."""
@@ -82,9 +91,18 @@ class _Locals(HeldVectors):
 
         return run
 
-    def _visit(self) -> None:
+    def _visit(self, order: Order) -> None:
         for each, unused in zip(self._transports, self._unused, strict=True):
-            each.visit(self._elastic, unused, "first_come")
+            each.visit(self._elastic, unused, order)
+
+    def _visit_alone(self) -> None:
+        """Visit as rank 0 while no other does."""
+        if self._transports[0].rank == 0:
+            self._visit("first_come")
+
+    def _at_master(self) -> None:
+        for each in self._transports:
+            each.exchange_at_master(self._elastic)
 
     def _give_numbers(self) -> None:
         for each in self._transports:

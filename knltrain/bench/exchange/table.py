@@ -7,6 +7,7 @@ from typing import Any
 
 from affinity.cli.layout import columns
 from affinity.numbers import format_bytes
+from knltrain.bench.exchange.masters import shown
 from knltrain.bench.exchange.sizes import format_size
 
 Report = Mapping[str, Any]
@@ -16,7 +17,7 @@ def format_table(report: Report) -> str:
     """Return a line for each size and contestant, then the gain of packing, and absent peers."""
     compared = list(report["peers"])
     lines = [
-        f"{report['workers']} workers with {cores_each(report)} each on "
+        f"{report['workers']} workers with {cores_each(report)} each{_sharing(report)} on "
         f"{report['machine']['model']}, medians of {report['rounds']} alternating rounds",
         f"copy by all workers {report['copy_gbytes_per_second']:.1f} GB/s (read and written)",
         *(f"{name}={value}" for name, value in report["settings"].items()),
@@ -26,6 +27,7 @@ def format_table(report: Report) -> str:
         "",
         *_rows(report, compared),
         *_lines_of_fit(report),
+        *_masters(report),
         *_packing(report),
     ]
     lines += [
@@ -65,6 +67,27 @@ def _lines_of_fit(report: Report) -> list[str]:
     return ["", "fitted to all sizes, n bytes take", *found] if found else []
 
 
+def _masters(report: Report) -> list[str]:
+    rows = [
+        (
+            row["contestant"],
+            format_size(row["bytes"]),
+            str(row["workers"]),
+            "" if row["by_line"] is None else _time(row["by_line"]),
+            _time(row["by_size"]),
+            "" if row["seconds"] is None else _time(row["seconds"]),
+        )
+        for row in shown(report["masters"])
+    ]
+    head = ("", "vector", "workers", "by α and β", "by the visit", "measured")
+    return [
+        "",
+        "a tree (sync_easgd1) against one after another (original_easgd), predicted from a visit "
+        "by one worker",
+        *columns([head, *rows], right=range(1, len(head))),
+    ]
+
+
 def _packing(report: Report) -> list[str]:
     packing = report["packing"]
     if packing is None:
@@ -90,6 +113,11 @@ def _packing(report: Report) -> list[str]:
 def cores_each(report: Report) -> str:
     """Return the number of cores of each worker, as text."""
     return "1 core" if report["cores_per_worker"] == 1 else f"{report['cores_per_worker']} cores"
+
+
+def _sharing(report: Report) -> str:
+    many = report["workers_per_core"]
+    return f", {many} on the same," if many > 1 else ""
 
 
 def _time(seconds: float) -> str:

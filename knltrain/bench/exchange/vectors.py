@@ -33,7 +33,7 @@ class Vectors:
         self._box: SoftMemoryBox | None = None
         with ExitStack() as until_all_are_there:
             for size in sizes:
-                self._segments.append(Segment.create(size, workers, "memfd"))
+                self._segments.append(Segment.create(size, workers, "memfd", spares=True))
                 until_all_are_there.callback(self._segments[-1].close)
             if box:
                 bytes_ = (workers + 1) * (sizes[0] * FLOAT_BYTES + _PAGES_BYTES)

@@ -27,6 +27,13 @@ SIZES = "4K,16K,64K,256K,1M,4M,16M,28MB,64M,256M,512M"
     help="Libraries to compare with; one that is not there is named.",
 )
 @click.option("--network", help="Exchange its parameters packed, and one tensor after the other.")
+@click.option(
+    "--workers-per-core",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="So many share a core, where there are more workers than cores.",
+)
 @report_option
 @picture_option("bandwidth over size")
 def exchange(
@@ -35,6 +42,7 @@ def exchange(
     rounds: int,
     peers: str,
     network: str | None,
+    workers_per_core: int,
     report_file: Path | None,
     picture: Path | None,
 ) -> None:
@@ -46,5 +54,7 @@ def exchange(
 
     check_files(report_file, picture)
     names = listed(peers)
-    report = run_exchange_benchmark(parse_sizes(sizes), workers, rounds, names, network)
+    report = run_exchange_benchmark(
+        parse_sizes(sizes), workers, rounds, names, network, workers_per_core
+    )
     show(report, format_table, report_file, picture, draw_bandwidths)

@@ -11,6 +11,7 @@ def report():
         "versions": {"segment": "knltrain 1", "gloo": "torch 2"},
         "workers": 2,
         "cores_per_worker": 1,
+        "workers_per_core": 1,
         "rounds": 3,
         "peers": ["gloo"],
         "absent": {"mpi": "there is no mpiexec"},
@@ -26,6 +27,21 @@ def report():
         "lines": {
             "sync_easgd": {"alpha_seconds": 1e-5, "beta_seconds": 1.25e-10},
             "gloo": {"alpha_seconds": 5e-4, "beta_seconds": 0.0},
+        },
+        "masters": {
+            "alpha_seconds": None,
+            "beta_seconds": None,
+            "rows": [
+                {
+                    "contestant": "sync_easgd1",
+                    "bytes": 4096,
+                    "workers": workers,
+                    "by_line": None,
+                    "by_size": 3e-5,
+                    "seconds": 4e-5 if workers == 2 else None,
+                }
+                for workers in (2, 3)
+            ],
         },
         "packing": {
             "network": "lenet",

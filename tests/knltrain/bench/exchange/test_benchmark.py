@@ -23,7 +23,10 @@ from knltrain.errors import ConfigError
 pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cpus")
 
 OPTIONAL = ("oneccl", "oneccl-shm", "ccl", "mpi")
-CONTESTANTS = ["sync_easgd", "average", "visit", "gloo", "read, write by 2", "accumulate by 2"]
+MASTERS = ["sync_easgd1", "original_easgd", "one visit"]
+CONTESTANTS = [
+    *("sync_easgd", "average", "visit", "gloo", *MASTERS, "read, write by 2", "accumulate by 2")
+]
 
 
 @pytest.fixture
@@ -53,6 +56,15 @@ def test_every_size_has_a_row_for_everyone(report):
         assert set(row["faster_than"]) == wanted
     assert set(report["lines"]) == set(CONTESTANTS[:4])
     assert report["copy_gbytes_per_second"] > 0
+
+
+@pytest.mark.slow
+def test_a_tree_and_turns_are_predicted_beside_what_they_took(report):
+    masters = report["masters"]
+    taken = [row for row in masters["rows"] if row["seconds"]]
+    places = [(row["contestant"], row["bytes"], row["workers"]) for row in taken]
+    assert places == [(name, size, 2) for size in (4096, 65536) for name in MASTERS[:2]]
+    assert all(row["by_line"] > 0 and row["by_size"] > 0 for row in masters["rows"])
 
 
 @pytest.mark.slow

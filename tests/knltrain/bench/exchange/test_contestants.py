@@ -2,7 +2,7 @@
 
 import pytest
 
-from knltrain.bench.exchange.contestants import OURS, all_reduce_by, known_peers, started
+from knltrain.bench.exchange.contestants import MASTERS, OURS, all_reduce_by, known_peers, started
 from knltrain.bench.step.peer_process import PeerError
 from knltrain.communication.oneccl import library
 from knltrain.errors import ConfigError
@@ -10,6 +10,9 @@ from knltrain.errors import ConfigError
 
 def test_what_must_move_through_memory():
     accesses = {each.name: each.accesses(3) for each in (*OURS, all_reduce_by("gloo"))}
+    assert {each.name: each.accesses(3) for each in MASTERS} == {
+        "sync_easgd1": 21, "original_easgd": 12, "one visit": 4
+    }  # fmt: skip
     assert accesses == {"sync_easgd": 8, "average": 7, "visit": 12, "gloo": 6}
 
 

@@ -37,7 +37,10 @@ def test_workers_may_share_cores() -> None:
 
 def test_the_option_that_was_given_is_named_and_the_way_out_if_there_is_one() -> None:
     many = 1 << 20
-    with pytest.raises(ConfigError, match=f"--nodes {many}, 2 on a core: .*larger --workers-per-"):
+    with pytest.raises(
+        ConfigError, match=f"--nodes {many}: .* 2 on each of .*a larger --workers-per"
+    ):
         cores_of(many, 2, "--nodes")
-    with pytest.raises(ConfigError, match=r"allowed cpus$"):
-        cores_of(many)
+    for given in ((many,), (1, 1)):
+        with pytest.raises(ConfigError, match=r"allowed cpus$"):
+            cores_of(*given)

@@ -14,7 +14,7 @@ from knltrain.exchange.transports.segment import Segment
 @pytest.fixture
 def both():
     """Do something as rank 0 and as rank 1 at the same time, on two segments."""
-    segments = [Segment.create(size, 2, "memfd") for size in (1000, 70_000)]
+    segments = [Segment.create(size, 2, "memfd", spares=True) for size in (1000, 70_000)]
 
     def hold(rank):
         return SegmentMember(rank).hold(
@@ -43,6 +43,16 @@ def test_an_operation_exchanges_every_vector(both):
         segment.locals_[:] = [[1], [3]]
     at_once(lambda held: held.operations["average"]())
     assert all(np.all(segment.locals_ == 2) for segment in segments)
+    at_once(lambda held: held.meet())
+
+
+def test_one_visit_is_that_of_the_first_worker_alone(both):
+    at_once, segments = both
+    for segment in segments:
+        segment.locals_[:] = 4
+    at_once(lambda held: held.operations["one visit"]())
+    assert all(np.all(segment.center == 1) for segment in segments)
+    assert all(np.all(segment.locals_ == [[3], [4]]) for segment in segments)
     at_once(lambda held: held.meet())
 
 

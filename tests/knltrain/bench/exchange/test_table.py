@@ -30,3 +30,12 @@ def test_table_without_network_lines_and_peers(report):
     assert "2 workers with 8 cores each" in table
     for word in ("packed", "fitted", "cannot run", "left out"):
         assert word not in table
+
+
+def test_a_tree_and_turns_are_told_for_powers_of_two_and_who_shares_cores(report):
+    lines = [" ".join(line.split()) for line in format_table(report).splitlines()]
+    assert [line for line in lines if line.startswith("sync_easgd1")] == [
+        "sync_easgd1 4 KiB 2 30.0 µs 40.0 µs"
+    ]
+    told = format_table({**report, "workers_per_core": 2})
+    assert told.startswith("2 workers with 1 core each, 2 on the same, on a machine")

@@ -107,10 +107,10 @@ def _needs_pmi() -> None:
 @pytest.mark.parametrize(
     ("nodes", "workers_per_core", "expected"),
     [
-        (1, 1, "--nodes 1, 1 on a core: expected at least 2"),
+        (1, 1, "--nodes 1: expected at least 2"),
         (4, 3, "--workers-per-core 3: expected a number that divides --nodes 4"),
         (2, 2, "--workers-per-core 2: .*leaves 2 cores"),
-        (1000, 1, "--nodes 1000, .*with a larger --workers-per-core they share"),
+        (1000, 1, "--nodes 1000: .*with a larger --workers-per-core they share"),
     ],
 )
 def test_hosts_without_cores_are_refused(nodes: int, workers_per_core: int, expected: str) -> None:

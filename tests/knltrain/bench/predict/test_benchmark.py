@@ -31,8 +31,8 @@ def test_settings_that_predict_nothing_are_refused_before_anything_is_measured()
     _refused("5 Gbit/s in --link-gbits and in --fit-link-gbits", gbits=[1.0, 5.0])
     _refused("expected workers = 1", methods=["asgd"])
     _refused("did you mean 'sync_sgd'", methods=["sync_sgt"])
-    _refused("--nodes 4096, 1 on a core: .*larger --workers-per-core", nodes=4096)
-    _refused("--workers 4096, 1 on a core: ", nodes=1, workers=4096)
+    _refused("--nodes 4096: .*larger --workers-per-core", nodes=4096)
+    _refused("--workers 4096: ", nodes=1, workers=4096)
 
 
 @pytest.mark.slow

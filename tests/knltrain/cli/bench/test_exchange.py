@@ -26,10 +26,11 @@ def test_a_bench_of_exchanges_is_shown_written_and_drawn(
     monkeypatch.setattr(f"{rooms}.picture.draw_bandwidths", lambda *drawn: seen.append(drawn))
     path, picture = tmp_path / "report.json", tmp_path / "speed.png"
     options = ("--sizes", "64K,4K", "--workers", "3", "--peers", "gloo", "--network", "lenet")
+    options = (*options, "--workers-per-core", "3")
     written = ("--json", str(path), "--picture", str(picture))
     result = invoke("bench", "exchange", *options, *written)
     assert result.output == "table {'workers': 3}\n"
-    assert seen == [([4096, 65536], 3, 7, ("gloo",), "lenet"), ({"workers": 3}, picture)]
+    assert seen == [([4096, 65536], 3, 7, ("gloo",), "lenet", 3), ({"workers": 3}, picture)]
     assert json.loads(path.read_text()) == {"workers": 3}
 
 
