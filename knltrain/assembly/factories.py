@@ -182,7 +182,7 @@ _FILE_KEYS: Final = ("train", "test", "test_share", "first_label", "class_names"
 DECODING_KEYS: Final = ("channels", "exif", "max_pixels", "broken")
 OWN_KEYS: Final = (
     *(*_FILE_KEYS, *DECODING_KEYS, "follow_links"),
-    *("label", "channel_order", "image", "classes"),
+    *("label", "channel_order", "transposed", "image", "classes"),
 )
 """Keys of `[data]` that some data sets read, and others refuse."""
 
@@ -207,6 +207,7 @@ def reader(name: str, module: str, *takes: str) -> DataSource:
             _decoding(config),
             config.class_names,
             config.follow_links,
+            config.transposed,
         )
         open_half = getattr(found, f"open_{name}")
         return open_halves(name, open_half, files, config.train_images, config.test_images)

@@ -42,7 +42,7 @@ DATASETS: dict[str, DataSource] = {
     "random": DataSource(
         factories.random_extent, factories.random, takes=("image", "classes"), stands_in=True
     ),
-    "idx": factories.reader("idx", "idx"),
+    "idx": factories.reader("idx", "idx", "transposed"),
     "cifar10": factories.reader("cifar10", "cifar"),
     "cifar100": factories.reader("cifar100", "cifar", "label"),
     "numpy": factories.reader("numpy", "numpy_files", "channel_order"),

@@ -65,6 +65,10 @@ class DataConfig(Table):
         description="order of the colours in numpy, lmdb and hdf5 files; Caffe's convert_imageset"
         " writes bgr",
     )
+    transposed: bool = Field(
+        default=False,
+        description="images of idx files lie column by column, as those of EMNIST",
+    )
     channels: Literal[1, 3] = Field(
         default=3, description="of pictures that are decoded: 3, colours; 1, grey"
     )

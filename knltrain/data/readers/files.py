@@ -30,7 +30,8 @@ class DataFiles:
     `train` and `test` are paths or patterns below `root`; without any, the format's own names.
     `label` names the labels to take where files have several, `channel_order` is that of colours in
     arrays; `channels` and `decoding` are those of encoded pictures. `class_names_file` lies below
-    `root`; `follow_links` lets links of image folders, and paths of lists, leave it.
+    `root`; `follow_links` lets links of image folders, and paths of lists, leave it. Images of idx
+    files that are `transposed` lie column by column.
     """
 
     root: Path
@@ -44,6 +45,7 @@ class DataFiles:
     decoding: DecodingRules | None = None
     class_names_file: str | None = None
     follow_links: bool = False
+    transposed: bool = False
 
     def class_names(self) -> tuple[str, ...]:
         """The names of classes in the user's file, or in classes.txt; none without. DataError."""

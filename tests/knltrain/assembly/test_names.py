@@ -278,3 +278,16 @@ def test_room_is_needed_for_the_half_that_is_in_memory(config, tmp_path, monkeyp
         build_dataset(chosen, 2)
     monkeypatch.setattr(extent, "available_bytes", lambda: 980)
     build_dataset(chosen, 2)
+
+
+def test_transposed_images_are_turned_upright(config, tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (20, 7, 5), np.uint8)
+    for half in ("train", "test"):
+        write_idx(tmp_path / f"{half}-images-idx3", pixels)
+        write_idx(tmp_path / f"{half}-labels-idx1", np.arange(20) % 10)
+    chosen = {"data__name": "idx", "data__root": str(tmp_path), **WHOLE}
+    assert image_shape_of(config(**chosen)) == (7, 5, 1)
+    dataset = build_dataset(config(**chosen, data__transposed=True))
+    assert np.array_equal(dataset.test.source.picture(3)[..., 0], pixels[3].T)
+    with pytest.raises(ConfigError, match=r"data.transposed = True: .* only idx: leave it"):
+        check_names(config(data__transposed=True))
