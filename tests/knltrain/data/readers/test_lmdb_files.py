@@ -79,3 +79,21 @@ def test_it_takes_a_file_without_a_folder(tmp_path: Path) -> None:
     with lmdb.open(str(tmp_path / "db"), subdir=False) as made, made.begin(write=True) as put:
         put.put(b"a", b"1")
     assert opened(tmp_path / "db").get(b"a") == b"1"
+
+
+@pytest.mark.parametrize("name", ["db", "db/data.mdb"])
+def test_it_is_read_without_locks_and_nothing_is_written_beside_it(path: Path, name: str) -> None:
+    """As on NFS, where locks may not work, and in folders that only others may write."""
+    (path / "lock.mdb").unlink()
+    before = (path / "data.mdb").stat()
+    path.chmod(0o500)
+    found = opened(path.parent / name)
+    assert found.get(b"00000001_x")[:5] == b"00001"
+    assert [each.name for each in path.iterdir()] == ["data.mdb"]
+    after = (path / "data.mdb").stat()
+    assert (after.st_mtime_ns, after.st_size) == (before.st_mtime_ns, before.st_size)
+    file = f":{before.st_ino} "
+    assert not any(file in line for line in Path("/proc/locks").read_text().splitlines())
+    with pytest.raises(lmdb.ReadonlyError):
+        found.lmdb.begin(write=True)
+    path.chmod(0o700)
