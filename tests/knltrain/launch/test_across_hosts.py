@@ -32,10 +32,15 @@ from knltrain.cluster.task import own_variables
 from knltrain.communication.oneccl.library import installed
 from knltrain.config import load_config
 from knltrain.config.methods import METHODS
+from knltrain.input.node_data import NAME
 from knltrain.launch.way_between_nodes import way_between_nodes
 from knltrain.metrics import read_metrics
+from knltrain.network.description import network_to_json
+from knltrain.network.layers import AveragePooling, Dense
+from knltrain.network.network import Network
 
 from ..hosts import hosts_or_skip, run
+from .test_data_pool import pss_bytes
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("two_cores")]
 
@@ -147,6 +152,18 @@ def refused(made: Hosts, folder: Path, *arguments: str, **options: Any) -> str:
         _, err = process.communicate(timeout=120)
     assert process.returncode != 0
     return err
+
+
+def descendants_of(process: int) -> list[int]:
+    """Processes that it has started, and those that these have."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return [each for child in map(int, children) for each in (child, *descendants_of(child))]
+
+
+def part_of(process: int) -> str:
+    """The inode of the part of the data that a process maps; empty if it maps none."""
+    lines = Path(f"/proc/{process}/maps").read_text().splitlines()
+    return next((line.split()[4] for line in lines if NAME in line), "")
 
 
 def results(folder: Path) -> dict[str, Any]:
@@ -306,6 +323,48 @@ def test_data_in_the_memories_of_both_hosts_train_to_the_same_bits(
     whole, parted = (kept(folder, run, "center") for run in ("whole", "run"))
     for name, values in whole.items():
         np.testing.assert_array_equal(parted[name], values)
+
+
+@pytest.mark.long
+def test_a_node_takes_the_memory_of_its_part_alone(made: Hosts, folder: Path) -> None:
+    """By the shares of all pages that the kernel counts for each process (PSS)."""
+    few, many = (memory_of_nodes(made, folder, images) for images in (2_000, 42_000))
+    half = 40_000 * (32 * 32 * 3 + 8) / 2
+    assert len(few) == len(many) == NODES
+    for before, after in zip(few, many, strict=True):
+        assert after["data"] - before["data"] == pytest.approx(half, rel=0.05)
+        assert after["all"] - before["all"] <= 1.05 * half
+
+
+def memory_of_nodes(made: Hosts, folder: Path, images: int) -> list[dict[str, int]]:
+    """PSS of each node's processes in a run that has read its whole part: all, and of the part."""
+    rows = np.random.default_rng(0).integers(0, 256, (images, 32, 32, 3), np.uint8)
+    np.save(folder / "pictures.npy", rows)
+    np.save(folder / "labels.npy", np.arange(images) % 10)
+    layers = (AveragePooling("pool", 8, 8), Dense("fc", 10))
+    (folder / "small.json").write_text(network_to_json(Network("small", (32, 32, 3), layers)))
+    settings = (
+        *("data.name=numpy", f"data.root={folder}", "data.memory=distributed"),
+        *('data.train=["pictures.npy", "labels.npy"]', "data.test_share=0.01"),
+        *(f"data.train_images={images * 99 // 100}", f"data.test_images={images // 100}"),
+        *("data.shift_pixels=0", f"network.name={folder / 'small.json'}", "train.batch=200"),
+        *("train.epochs=100000", f"checkpoint.every_steps={images // 200}"),
+        *("evaluation.every_steps=99999", f"name=with-{images}"),
+    )
+    more = (word for setting in settings for word in ("--set", setting))
+    with started(made, folder, *words(*by("gloo", "sync_sgd"), *ONE_EACH, *more)) as process:
+        deadline = time.monotonic() + 240
+        while not (folder / f"runs/with-{images}/checkpoint-{images // 200}").exists():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        found: dict[str, dict[str, int]] = {}
+        for each in descendants_of(process.pid):
+            part, pss = part_of(each), pss_bytes(each)
+            node = found.setdefault(part, {"all": 0, "data": 0})
+            for name in node:
+                node[name] += pss[name]
+    return [node for part, node in found.items() if part]
 
 
 @pytest.mark.long
