@@ -55,7 +55,9 @@ def device_of(config: RunConfig, rank: int) -> str:
 
 
 def check_devices(config: RunConfig) -> list[str]:
-    """Refuse, before a worker is started, devices that this computer has not; return notes.
+    """Refuse, before a worker is started, what this computer has not; return notes.
+
+    That is, devices, instructions for bfloat16 and AMX.
 
     Where backends differ on several computers each worker looks for its own. ConfigError, also for
     ranks that no worker has.
@@ -96,12 +98,16 @@ def _unmet_turns(config: RunConfig) -> list[str]:
 
 
 def _unmet_by_devices(config: RunConfig) -> list[str]:
-    """Warn of a precision that devices, found by "auto", have not; refuse graphs without a GPU."""
+    """Warn of a precision that devices, found by "auto", have not; refuse what is missing."""
     own = {
         _backend_of(config, rank, platform.node())[1]: with_own_backend(config, rank).backend
         for rank in range(int(config.workers))
     }
-    for each in own.values():
+    for where, each in own.items():
+        if each.name == "cpu" and each.precision != "float32":
+            from knltrain.backends.cpu.precision import check_here
+
+            check_here(each, where)
         if each.graphs is True:
             from torch import device
 

@@ -106,7 +106,7 @@ def check_run(config: RunConfig, keep: Callable[[Dataset], None] | None = None) 
 def _checked_unequal(config: RunConfig, method: Method) -> list[str]:
     """Refuse devices and shares of a batch that cannot be; return what to know of the others."""
     notes = []
-    if not config.backend.is_plain:
+    if not config.backend.is_plain or config.backend.precision != "float32":
         from knltrain.assembly.own_backend import check_devices
 
         notes = check_devices(config)

@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from knltrain.config.backend_tables import BackendConfig
 
 
-def precision_here(asked: str, emulate: bool) -> str:
+def precision_here(asked: str, emulate: bool, where: str = "backend") -> str:
     """Return what `backend.precision` means on the processor compiled for: float32 or bfloat16.
 
-    Raises ConfigError for "bfloat16" where it is slower than float32, unless it is to `emulate`.
+    `where` is the table that asks for it. Raises ConfigError for "bfloat16" where it is slower than
+    float32, unless it is to `emulate`.
     """
     if asked == "float32":
         return asked
@@ -23,11 +24,36 @@ def precision_here(asked: str, emulate: bool) -> str:
         return "bfloat16" if IS_NATIVE else "float32"
     if not IS_NATIVE and not emulate:
         raise ConfigError(
-            "backend.precision = 'bfloat16': this processor has no AVX512_BF16, without which it "
+            f"{where}.precision = 'bfloat16': this processor has no AVX512_BF16, without which it "
             "is slower than float32; choose 'auto' or 'float32', or, for its results alone, "
-            "backend.emulate_bfloat16 = true"
+            f"{where}.emulate_bfloat16 = true"
         )
     return asked
+
+
+def check_here(backend: BackendConfig, where: str) -> None:
+    """Raise ConfigError for bfloat16, or AMX, that this processor has not and that is asked for.
+
+    `where` is the table that asks. Only in this case is Numba loaded, which knows for sure.
+    """
+    if backend.name != "cpu" or backend.precision == "float32" or backend.emulate_bfloat16:
+        return
+    from affinity import read_topology
+    from vectorized_ops.numba.amx_permission import amx_refusal
+
+    isa = read_topology().isa
+    if backend.precision == "bfloat16" and "avx512_bf16" not in isa:
+        precision_here(backend.precision, emulate=False, where=where)
+    if _without_tiles(backend) == backend.algorithms:
+        return
+    if "amx_bf16" not in isa or amx_refusal() is not None:
+        from vectorized_ops.numba.tuned_convolution import amx_missing
+
+        if (missing := amx_missing()) is not None:
+            raise ConfigError(
+                f"backend.algorithms with 'amx': {missing}; leave it out, or, for its results "
+                f"alone, {where}.emulate_bfloat16 = true with precision = 'bfloat16'"
+            )
 
 
 def computable_here(backend: BackendConfig) -> tuple[BackendConfig, tuple[str, ...]]:
@@ -48,14 +74,7 @@ def computable_here(backend: BackendConfig) -> tuple[BackendConfig, tuple[str, .
         notes.append(
             "the run computed in bfloat16, this processor has no AVX512_BF16: evaluated in float32"
         )
-    algorithms = {
-        layer: "auto"
-        if chosen == "amx"
-        else chosen
-        if isinstance(chosen, str)
-        else {way: "auto" if it == "amx" else it for way, it in chosen.items()}
-        for layer, chosen in backend.algorithms.items()
-    }
+    algorithms = _without_tiles(backend)
     if algorithms != backend.algorithms:
         from vectorized_ops.numba.tuned_convolution import amx_missing
 
@@ -65,3 +84,17 @@ def computable_here(backend: BackendConfig) -> tuple[BackendConfig, tuple[str, .
         if missing is not None or changes:
             changes["algorithms"] = algorithms
     return backend.model_copy(update=changes), tuple(notes)
+
+
+def _without_tiles(backend: BackendConfig) -> dict[str, object]:
+    """`backend.algorithms` with "auto" in place of "amx"."""
+
+    def other(name: str) -> str:
+        return "auto" if name == "amx" else name
+
+    return {
+        layer: other(chosen)
+        if isinstance(chosen, str)
+        else {way: other(name) for way, name in chosen.items()}
+        for layer, chosen in backend.algorithms.items()
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +14,7 @@ from affinity.process.own import PLACEMENT_VARIABLE, encode_placement
 from knltrain.assembly import check_names, check_run
 from knltrain.assembly.own_backend import check_devices, with_own_backend
 from knltrain.errors import ConfigError
+from vectorized_ops.numba.emit import bfloat16
 
 
 @pytest.fixture
@@ -123,6 +125,19 @@ def test_devices_of_some_workers_are_looked_for_on_one_computer(config):
     with pytest.raises(ConfigError, match=r"backend\.workers\[0\]\.device = 'xpu:99'"):
         check_devices(alone)
     check_devices(alone.model_copy(update={"nodes": 2}))  # rank 1 may be on the other one
+
+
+@pytest.mark.parametrize("where", ["backend", "backend.workers[0]"])
+def test_precision_that_the_processor_has_not_is_refused_before_anything_starts(
+    config, monkeypatch, where
+):
+    monkeypatch.setattr(bfloat16, "IS_NATIVE", False)
+    monkeypatch.setattr("affinity.read_topology", lambda: SimpleNamespace(isa=()))
+    rounded = {"implementation": "numba", "precision": "bfloat16"}
+    backend = rounded if where == "backend" else {"workers": [{"ranks": "1", **rounded}]}
+    chosen = config(workers=2, backend={"name": "cpu", **backend})
+    with pytest.raises(ConfigError, match=f"{re.escape(where)}.precision = 'bfloat16'.*no AVX512"):
+        check_run(chosen)
 
 
 def test_names_of_backends_are_known(config):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,14 +18,14 @@ from seam.material import batch_of, parameters_of
 from knltrain.assembly import build_backend
 from knltrain.backends.backend import Backend
 from knltrain.backends.cpu import CpuBackend
-from knltrain.backends.cpu.precision import computable_here, precision_here
+from knltrain.backends.cpu.precision import check_here, computable_here, precision_here
 from knltrain.backends.torch.backend import TorchBackend
 from knltrain.config import load_config
 from knltrain.config.backend_tables import BackendConfig
 from knltrain.errors import ConfigError, NetworkError
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
-from vectorized_ops.numba import tuned_convolution
+from vectorized_ops.numba import amx_permission, tuned_convolution
 from vectorized_ops.numba.emit import bfloat16
 
 ROOT = Path(__file__).parents[4]
@@ -193,6 +195,44 @@ def test_a_processor_without_instructions_is_told(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(bfloat16, "IS_NATIVE", False)
     with pytest.raises(ConfigError, match=r"no AVX512_BF16.*choose 'auto' or 'float32'.*emulate_"):
         precision_here(ROUNDED, emulate=False)
+
+
+@pytest.mark.parametrize("isa", [(), ("avx512_bf16", "amx_bf16")], ids=["none", "all"])
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        ({"precision": ROUNDED}, r"somewhere\.precision = 'bfloat16'.*no AVX512_BF16.*somewhere\."),
+        (
+            {"precision": "auto", "algorithms": {"*": {"forward": "amx"}}},
+            r"backend\.algorithms with 'amx'.*no AMX.*somewhere\.emulate_bfloat16 = true",
+        ),
+        ({"precision": "auto"}, None),
+        ({"precision": ROUNDED, "algorithms": {"*": "amx"}, "emulate_bfloat16": True}, None),
+        ({"name": "torch", "implementation": "reference", "precision": ROUNDED}, None),
+    ],
+)
+def test_what_a_processor_lacks_is_refused_where_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, chosen: dict, said: str | None, isa: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(bfloat16, "IS_NATIVE", False)
+    monkeypatch.setattr(tuned_convolution, "target_has_amx", lambda: False)
+    monkeypatch.setattr(amx_permission, "amx_refusal", lambda: None)
+    monkeypatch.setattr("affinity.read_topology", lambda: SimpleNamespace(isa=isa))
+    backend = BackendConfig.model_validate(chosen)
+    refused = nullcontext() if said is None or isa else pytest.raises(ConfigError, match=said)
+    with refused:
+        check_here(backend, "somewhere")
+
+
+def test_tiles_that_linux_refuses_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bfloat16, "IS_NATIVE", True)
+    monkeypatch.setattr(tuned_convolution, "target_has_amx", lambda: True)
+    monkeypatch.setattr(amx_permission, "amx_refusal", lambda: "no tiles today")
+    has = SimpleNamespace(isa=("avx512_bf16", "amx_bf16"))
+    monkeypatch.setattr("affinity.read_topology", lambda: has)
+    backend = BackendConfig.model_validate({"precision": ROUNDED, "algorithms": {"*": "amx"}})
+    with pytest.raises(ConfigError, match="Linux refuses AMX: no tiles today"):
+        check_here(backend, "backend")
 
 
 TILES = {"*": "direct", "conv1": "amx", "conv2": {"forward": "amx", "backward_data": "direct"}}
