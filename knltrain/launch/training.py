@@ -167,11 +167,11 @@ def resume(
             steps, contents = part.total_steps, part.data
             kept = read_preprocessing(run_folder)
             classes = check_classes(kept, part.preprocessing, accepts_other_data)
-            before = read_config(run_folder).total_nodes
+            before = read_config(run_folder)
             found = check_resumable(
-                part.config, run_folder, steps, contents, accepts_other_data, before
+                part.config, run_folder, steps, contents, accepts_other_data, before.total_nodes
             )
-            found += classes
+            found += [*classes, *_other_precision(before, part.config)]
             for note in found:  # at once: what has been set aside is so whatever comes next
                 (display if follow else PlainDisplay(sys.stdout)).note(f"note: {note}")
             if kept is None:  # of a run of an older version
@@ -183,6 +183,16 @@ def resume(
         with signals_raise(ENDING):
             data.await_others()
         return folder
+
+
+def _other_precision(before: RunConfig, now: RunConfig) -> list[str]:
+    was, now_is = before.backend.precision, now.backend.precision
+    if was == now_is:
+        return []
+    return [
+        f"backend.precision: the run began with '{was}' and goes on with '{now_is}'; its model and "
+        "state are float32 in any"
+    ]
 
 
 def _resumed_plan(config: RunConfig, share: NodeShare, data: NodeInput) -> RunPlan:

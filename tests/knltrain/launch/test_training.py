@@ -30,6 +30,7 @@ from knltrain.metrics import read_metrics
 from knltrain.network.description import network_to_json
 from knltrain.network.parameters import ParameterVector
 from knltrain.network.zoo.networks import network_named
+from vectorized_ops.numba.emit.bfloat16 import IS_NATIVE
 
 from ..marks import by_cost
 
@@ -232,6 +233,31 @@ def test_one_worker_whose_model_is_an_average_trains_and_resumes_bit_equal(
     resumed = _cut_off_after_step_6(run)
     _finish(start_knltrain("train", "--resume", str(resumed), cwd=folder))
     _assert_same_end(run, resumed, workers=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("before", "after"), [("float32", "bfloat16"), ("bfloat16", "float32")])
+def test_a_run_may_be_resumed_in_another_precision(
+    before: str, after: str, folder: Path, start_knltrain: Start
+) -> None:
+    def words(precision: str) -> list[str]:
+        emulates = precision == "bfloat16" and not IS_NATIVE
+        told = {"precision": precision, "emulate_bfloat16": str(emulates).lower()}
+        return [f"--set=backend.{key}={value}" for key, value in told.items()]
+
+    _finish(start_knltrain("train", "run.toml", *words(before), "--name", before, cwd=folder))
+    run = folder / "runs" / before
+    resumed = _cut_off_after_step_6(run)
+    out = _finish(start_knltrain("train", "--resume", str(resumed), *words(after), cwd=folder))
+    note = f"note: backend.precision: the run began with '{before}' and goes on with '{after}'"
+    assert note in out
+    assert f'precision = "{after}"' in (resumed / "config.toml").read_text()
+    expected, found = (
+        np.concatenate([values.ravel() for values in load_file(center).values()])
+        for center in (each / "checkpoint-12/center.safetensors" for each in (run, resumed))
+    )
+    distance = np.linalg.norm(found - expected) / np.linalg.norm(expected)
+    assert 0 < distance < 0.005  # the last six steps moved it by 0.03
 
 
 def _first_loss(run: Path) -> float:
