@@ -16,6 +16,8 @@ from knltrain.exchange.rules.easgd import EASGD
 from knltrain.network.layers import Dense
 from knltrain.network.network import Network
 from knltrain.network.zoo.networks import network_named
+from vectorized_ops.numba.compiling import journal
+from vectorized_ops.numba.compiling.journal import Tuning
 
 
 def test_dataset_is_cut_as_configured(config):
@@ -53,6 +55,23 @@ def test_cpu_backend_is_made_as_configured(config, winograd, micro_batch):
         build_backend(chosen, None, 8, 1)
     loss = SoftmaxCrossEntropy(0.25)
     assert asked == [(None, 8, 1, "reference", winograd, micro_batch, loss, {}, "float32", False)]
+
+
+@pytest.mark.parametrize(
+    ("tuning", "deterministic", "mode"),
+    [("auto", False, "auto"), ("full", False, "full"), ("auto", True, "fixed")],
+)
+def test_measuring_is_bounded_as_configured(
+    config, monkeypatch: pytest.MonkeyPatch, tuning, deterministic, mode
+):
+    spent = Tuning(spent=9.0, measured=2)
+    monkeypatch.setattr(journal, "TUNING", spent)
+    monkeypatch.setattr("knltrain.backends.cpu.CpuBackend", lambda *_: None)
+    chosen = {"name": "cpu", "implementation": "numba", "tuning": tuning, "tuning_seconds": 7.0}
+    build_backend(
+        config(backend=chosen, train__deterministic=deterministic), network_named("lenet"), 16, 1
+    )
+    assert spent == Tuning(mode, 7.0, spent=0.0, measured=0)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from knltrain.exchange.transports.board import LINE_WORDS, LossBoard, RunLoss
 from knltrain.launch import entry, events
 from knltrain.launch.events import EventReader, EventWriter
 from knltrain.worker.loop import Worker
+from vectorized_ops.numba.compiling.journal import MadeKernel, Tuning
 
 ROOT = Path(__file__).parents[3]
 COMMAND = (sys.executable, "-m", "knltrain.launch.entry")
@@ -227,6 +228,21 @@ def test_started_by_hand_it_says_what_to_do_instead() -> None:
     done = subprocess.run(COMMAND, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode != 0
     assert "is started by `knltrain train`" in done.stderr
+
+
+@pytest.mark.parametrize("measured", [0, 3])
+def test_what_measuring_has_taken_is_logged(
+    measured: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(entry, "TUNING", Tuning("auto", 7.0, spent=1.5, measured=measured))
+    monkeypatch.setattr(entry.JOURNAL, "made", [MadeKernel("add", "()", compiled=True, seconds=1)])
+    observer = entry.ParentObserver(cast(EventWriter, None), 0)
+    observer._placement_told = True
+    for _ in range(2):
+        observer.finished()
+    kernels, *tuning = capsys.readouterr().out.splitlines()
+    assert kernels.startswith("kernels: 1 compiled")
+    assert tuning == ["tuning: 3 choices measured in 1.5 of 7 s at most"] * (measured > 0)
 
 
 def test_a_log_that_takes_no_more_ends_no_worker_and_hides_no_error(
