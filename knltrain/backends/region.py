@@ -9,6 +9,7 @@ from typing import Final
 
 from vectorized_ops.shapes import ConvolutionShape, Cost, OperationShape
 
+READY: Final = "ready"
 BACKWARD: Final = ("backward_data", "backward_weights")
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from knltrain.backends.region import Region
+from knltrain.backends.region import READY, Region
 from knltrain.clocks import UNOBSERVED, VISIT
 from knltrain.exchange.strategies.method import Method
 from knltrain.profile.arrivals import Arrivals
@@ -47,7 +47,6 @@ _LINK_BYTES, _LINK_TRIES = 8 << 20, 4
 _TRIED_WATCHES: Final = 10_000
 _COMPUTING: Final = ("batch", "gradient", "update")
 _LISTENED: Final = (*_COMPUTING, "exchange", "waiting", "beside")
-_READY: Final = "ready"
 _LAYOUTS: Final = {"numba": "images_last", "channels_last": "channels_last"}
 """By the implementation of the kernels, as `backend.layout` names them."""
 
@@ -181,7 +180,7 @@ class _Window:
         self._ready = [
             number
             for number, region in enumerate(self.regions)
-            if region.direction == _READY and worker.strategy.hears_of_parts
+            if region.direction == READY and worker.strategy.hears_of_parts
         ]
         self._own_seconds = self._all_own = 0.0
         self._wall = self._computed = self._training = 0.0

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, final
 
+from knltrain.backends.region import READY, Region
 from knltrain.clocks import UNOBSERVED
 from knltrain.files.durable import reason_of
 from knltrain.timeline import Timeline
@@ -35,7 +36,8 @@ class TraceObserver(Observer):
             for name in TRACED:
                 getattr(worker.clocks, name).watch = self._trace.of(name)
             self._notes = [
-                self._trace.of(f"{each.name} {each.direction}") for each in worker.backend.regions
+                self._trace.of(f"{each.name} {_direction(worker, each)}")
+                for each in worker.backend.regions
             ]
             worker.backend.observe(self._timeline)
 
@@ -72,3 +74,9 @@ class TraceObserver(Observer):
                 trace.write(self._path)
             except OSError as error:
                 worker.unwritten(self._path.name, f"it is missing ({reason_of(error)})")
+
+
+def _direction(worker: WorkerView, region: Region) -> str:
+    """A gradient that no exchange waits for is "ready" for sums of several batches alone."""
+    own = region.direction
+    return "sum" if own == READY and not worker.strategy.hears_of_parts else own

@@ -9,10 +9,14 @@ import pytest
 
 from knltrain.assembly import observers
 from knltrain.assembly.names import plain_method
+from knltrain.bench.nodes.overlap import hidden_share
 from knltrain.confusion import confusion_from_csv
 from knltrain.metrics import read_metrics
 from knltrain.network.zoo.networks import network_named
+from knltrain.profile.window import WARM_UP_STEPS
 from knltrain.report import draw_curves, summary
+from knltrain.worker.profiling import _Window
+from knltrain.worker.tracing import TRACED, TraceObserver
 
 
 def test_whole_run_leaves_a_complete_run_folder(config, run, tmp_path):
@@ -218,3 +222,48 @@ def test_products_are_measured_in_the_precision_of_the_run(
     chosen = config(workers=1, train__profile_steps=2, **backend)
     (found,) = observers.profiles(chosen, tmp_path, network_named("lenet"), 16, 1)
     assert (found._run.facts["precision"], found._run.rounds_products) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["layerwise_sgd", "sync_sgd"])
+def test_the_profile_hides_as_much_of_an_exchange_as_the_trace(
+    config, make_worker, tmp_path, monkeypatch, method
+):
+    """A trace of the steps of the window tells what the profile does, from the same spans."""
+    chosen = config(
+        workers=1,
+        exchange__method=method,
+        exchange__packing="per_layer",
+        backend__name="cpu",
+        train__batch=2,
+        train__profile_steps=4,
+        train__steps=WARM_UP_STEPS + 5,
+        evaluation__every_epochs=100.0,
+    )
+    path, marked = tmp_path / "trace.json", []
+    tracer, opened, done = TraceObserver(path, 0, 4), _Window.open, _Window.step_done
+
+    def open_both(window, worker, step):
+        opened(window, worker, step)
+        take = window._timeline.take
+        monkeypatch.setattr(window._timeline, "take", lambda: marked.append(take()) or marked[-1])
+        monkeypatch.setattr(tracer._timeline, "take", lambda: marked[-1])
+        monkeypatch.setattr(worker.backend, "observe", lambda _: None)
+        clocks = [getattr(worker.clocks, name) for name in TRACED]
+        of_window = [clock.watch or (lambda *_: None) for clock in clocks]
+        tracer.started(worker)
+        for clock, *both in zip(clocks, of_window, [each.watch for each in clocks], strict=True):
+            clock.watch = lambda *span, both=both: [each(*span) for each in both]
+
+    def both_done(window, worker):
+        done(window, worker)
+        tracer.step_done(worker, 0, 0.0, 0.0)
+
+    monkeypatch.setattr(_Window, "open", open_both)
+    monkeypatch.setattr(_Window, "step_done", both_done)
+    with make_worker(chosen, tmp_path) as worker:
+        worker.run()
+    found = json.loads((tmp_path / "profile.json").read_text())["communication"]
+    share = hidden_share(path.read_text())
+    assert share == pytest.approx(found["hidden_seconds"] / found["union_seconds"], rel=1e-5)
+    assert ("gradient ready" in path.read_text()) is (method == "layerwise_sgd")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knltrain.profile.spans import Span, common, total, union, without
+from knltrain.profile.spans import Span, common, overlap, total, union, without
 
 Spans = st.lists(
     st.tuples(st.integers(0, 40), st.integers(0, 8)).map(lambda each: (each[0], sum(each))),
@@ -34,3 +34,13 @@ def test_time_is_either_within_the_other_or_outside(some: list[Span], others: li
     assert inside == len(covered(some) & covered(others))
     assert covered(outside) == covered(some) - covered(others)
     assert total(outside) == pytest.approx(total(first) - inside)
+
+
+@given(computing=Spans, exchanging=Spans, ready=Spans)
+def test_hidden_is_what_of_an_exchange_lies_within_computing(
+    computing: list[Span], exchanging: list[Span], ready: list[Span]
+) -> None:
+    found = overlap(computing, exchanging, ready)
+    exchanges = covered(exchanging) | covered(ready)
+    assert found.whole == len(exchanges)
+    assert found.hidden == len(exchanges & covered(computing) - covered(ready))
