@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from affinity import read_topology
+from knltrain.assembly.names import network_size, plain_method
 from knltrain.bench.methods.entrants import (
     ALONE,
     Entrant,
@@ -27,6 +28,7 @@ from knltrain.bench.methods.task import task_named
 from knltrain.config import RunConfig
 from knltrain.errors import ConfigError
 from knltrain.launch.signals import signals_raise
+from vectorized_ops.shapes import FLOAT_BYTES
 
 
 def run_methods_benchmark(
@@ -72,6 +74,7 @@ def run_methods_benchmark(
 
     refused = _refused(everyone, planned)
     able = [each for each in everyone if each.name not in refused]
+    moved = {each.name: _moved_bytes(planned(each, 1)) for each in able}
     with signals_raise():
         foreseen: dict[str, float] = {}
         if predicts:
@@ -94,7 +97,7 @@ def run_methods_benchmark(
         "rounds": rounds,
         "asked_accuracy": asked,
         "emulated_link": None if link is None else dict(link),
-        "rows": rows(everyone, runs, task, asked, scaling, foreseen),
+        "rows": rows(everyone, runs, task, asked, scaling, foreseen, moved),
     }
 
 
@@ -111,6 +114,16 @@ def _refused(
             if len(refused) == len(everyone) - 1 and ALONE not in refused:
                 raise
     return refused
+
+
+def _moved_bytes(config: RunConfig) -> float:
+    """What all workers move over the segment in a step, the mean over a period."""
+    workers = int(config.workers)
+    method = plain_method(config, workers)
+    if method.period is None:
+        return 0.0
+    vector = FLOAT_BYTES * network_size(config)
+    return workers * method.strategy.segment_bytes(method, vector, workers) / method.period
 
 
 def _in_short(found: RunFigures) -> str:

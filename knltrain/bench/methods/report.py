@@ -28,8 +28,11 @@ def rows(
     accuracy: float,
     scaling: Scaling = "strong",
     foreseen: Mapping[str, float] = NOTHING,
+    moved: Mapping[str, float] = NOTHING,
 ) -> list[dict[str, Any]]:
     """A row for each entrant; `foreseen` are predicted seconds of a step, by its name.
+
+    `moved` are bytes of a step, likewise.
 
     - `seconds_to_accuracy` is the training time until the first evaluation with that accuracy,
       without evaluations and the meetings before them; the median is None where half of the rounds
@@ -39,11 +42,16 @@ def rows(
     - `processor_seconds` are those of all workers in a step. `communication_processor_seconds` are
       what of these `none` with as many workers did not need, which waits and moves nothing: medians
       over the rounds; None without it.
+    - `moved_bytes` are what all workers move over the segment in a step, by the method's formula.
     - `faster_than_one` and `faster_than_original` are medians of the ratios of that time.
     - `predicted_images_per_second` is that of a step that was foreseen, or None.
     - A row with a `failure` has nothing else.
     """
-    return [_row(each, everyone, runs, task, accuracy, scaling, foreseen) for each in everyone]
+    return [
+        _row(each, everyone, runs, task, accuracy, scaling, foreseen)
+        | {"moved_bytes": moved.get(each.name)}
+        for each in everyone
+    ]
 
 
 def _row(

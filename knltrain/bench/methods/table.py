@@ -104,7 +104,7 @@ def _cost(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _processors(whole: list[dict[str, Any]]) -> list[str]:
-    head = ("", "processor ms", "of these to communicate, ms")
+    head = ("", "processor ms", "of these to communicate, ms", "moved MiB")
     rows = [
         (
             row["entrant"],
@@ -112,14 +112,15 @@ def _processors(whole: list[dict[str, Any]]) -> list[str]:
             "-"
             if row["communication_processor_seconds"] is None
             else f"{1e3 * row['communication_processor_seconds']:.3f}",
+            "-" if row["moved_bytes"] is None else f"{row['moved_bytes'] / 2**20:.2f}",
         )
         for row in whole
     ]
     return [
         "processor time of all workers in a step, and what of it the method 'none' with as many "
-        "workers does not need",
+        "workers does not need; what all move over the segment in a step",
         "",
-        *columns([head, *rows], right=(1, 2)),
+        *columns([head, *rows], right=(1, 2, 3)),
     ]
 
 

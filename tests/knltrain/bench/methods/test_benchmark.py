@@ -17,6 +17,7 @@ from knltrain.clocks import BESIDES, COSTS
 from knltrain.config import RunConfig
 from knltrain.config.methods import METHODS
 from knltrain.errors import ConfigError
+from knltrain.network.zoo.lenet import lenet
 
 from ...marks import by_cost
 
@@ -54,6 +55,10 @@ def test_two_methods_on_the_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         parts = ("batch", "gradient", "update", "waiting", "moving", "center_update", "rest")
         assert sum(costs[part] for part in parts) == pytest.approx(row["train_seconds"])
         assert (costs["waiting"] > 0) == (name != "one worker")
+        # of two workers: by a tree a vector goes up and down, and each one visits the center
+        vectors = {"one worker": 0, "sync_easgd1": 2, "original_easgd": 4}[name]
+        assert row["moved_bytes"] == vectors * 4 * lenet().packed_size
+        assert row["processor_seconds"] > 0
         assert 0.7 < row["clocks_share"] <= 1  # by a clock apart from those that add up above
         shared = (costs["waiting"] + costs["moving"]) / row["train_seconds"]
         assert row["communication_share"] == pytest.approx(shared)

@@ -14,6 +14,7 @@ def test_table_tells_results_costs_and_failures(report: dict[str, Any]) -> None:
     assert any(line.startswith("original_easgd 97.50% 96.00% never - 1.25x") for line in lines)
     shares = "11.1% 11.1% 11.1% 16.7% 11.1% 11.1% 11.1% 28.7% 94.0%"
     assert f"sync_easgd 1.00 s 1.00 s 9.00 s {shares}" in lines
+    assert "sync_easgd 2700.000 - 0.50" in lines
     assert lines[-1] == "async_sgd failed: worker 1 failed: step 7"
 
 
