@@ -276,10 +276,16 @@ def test_a_profile_has_the_workers_of_both_hosts(made: Hosts, folder: Path) -> N
 
 
 @pytest.mark.long
-def test_a_profile_has_shmcaffe_s_times_across_hosts(made: Hosts, folder: Path) -> None:
+@pytest.mark.parametrize("written", ["float32", "int8"])
+def test_a_profile_has_shmcaffe_s_times_across_hosts(
+    made: Hosts, folder: Path, written: str
+) -> None:
     words = ("profile", "run.toml", *ONE_EACH, "--steps", "9", "--set", "placement.pin=false")
-    out = done(made, folder, *words, *by("mpi", "seasgd"))
+    out = done(made, folder, *words, *by("mpi", "seasgd", f"wire_format={written}"))
     found = json.loads((folder / "runs/run-profile/profile.json").read_text())
+    (row,) = found["exchanges"]
+    assert row["wire_bytes"] == found["exchange_bytes"]
+    assert row["issued_seconds"] >= row["exposed_seconds"] > 0
     times = found["communication"]["shmcaffe"]
     assert all(times[name] > 0 for name in ("tcomp", "trgw", "tulw", "twwi", "tugw"))
     assert "ShmCaffe's times of an iteration, ms: Tcomp" in out
