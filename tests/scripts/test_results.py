@@ -70,6 +70,31 @@ def test_newest_folder_comes_first(tmp_path: Path) -> None:
     assert ["read", "2.00", "0.50"] in rows(page)
 
 
+def test_transforms_are_told_beside_our_own_convolutions(tmp_path: Path) -> None:
+    about = {"date": "2026-01-02", "name": "a machine", "what": "It has cores."}
+    (tmp_path / "day").mkdir()
+    (tmp_path / "day/machine.json").write_text(json.dumps(about))
+    taken = {
+        ("numba", "3x3"): 2.0,
+        ("fft", "3x3"): 10.0,
+        ("numba", "1x1"): 1.0,
+        ("fft", "1x1"): 20.0,
+    }
+    report = {
+        "network": "alexnet",
+        "rows": [
+            {"implementation": name, "direction": "backward_data", "shape": shape, "milliseconds": ms}
+            for (name, shape), ms in taken.items()
+        ],
+        "comparisons": [{"direction": "backward_data", "layers": 2, "ratio": 10.0}],
+    }  # fmt: skip
+    (tmp_path / "day/fft-alexnet.json").write_text(json.dumps(report))
+    done = results("write", "--figures", tmp_path, "--page", tmp_path / "page.md")
+    assert (done.returncode, done.stderr) == (0, "")
+    told = ["alexnet", "backward-data", "2", "10.00", "5.00", "20.00"]
+    assert told in rows((tmp_path / "page.md").read_text())
+
+
 def layer(name: str, seconds: float) -> dict[str, object]:
     return {
         "name": name, "layers": [name], "class": "dense", "direction": "forward",
