@@ -14,6 +14,8 @@ def format_table(report: dict[str, Any]) -> str:
     sections = [_recipes(report)]
     if report.get("sources"):
         sections.append(_sources(report["sources"]))
+    if report.get("first_batch"):
+        sections.append(_first_batch(report["first_batch"]))
     if report.get("training"):
         sections.append(_training(report["training"]))
     return "\n\n".join(sections)
@@ -25,6 +27,14 @@ def _sources(rows: list[dict[str, Any]]) -> str:
         for row in rows
     ]
     return "\n".join(columns([("source", "pictures/s", "share"), *told], right=(1,)))
+
+
+def _first_batch(found: dict[str, Any]) -> str:
+    return (
+        f"first batch of {found['images']} images of a folder of {found['files']:,} files: "
+        f"{found['with_index']:.2f} s from the start of a process with an index, "
+        f"{found['without_index']:.2f} s without one"
+    )
 
 
 def _training(found: dict[str, Any]) -> str:

@@ -16,12 +16,19 @@ import numpy as np
 import simplejpeg
 
 from knltrain.bench.data.benchmark import PICTURE_BYTES, preprocessing_named, processor_seconds
-from knltrain.bench.data.written import smooth_pictures, written_lmdb, written_packed
+from knltrain.bench.data.written import (
+    smooth_pictures,
+    written_folder,
+    written_lmdb,
+    written_packed,
+)
 from knltrain.data.dataset import Batch
 from knltrain.data.packed_records import StoredAs
 from knltrain.data.preprocessing import Draws
 from knltrain.data.readers.files import DataFiles
+from knltrain.data.readers.folder import open_folder
 from knltrain.data.readers.lmdb import open_lmdb
+from knltrain.data.readers.lmdb_index import scanned
 from knltrain.data.readers.packed import load_packed
 from knltrain.data.source import ImageSource
 from knltrain.errors import ConfigError, unknown_name
@@ -29,6 +36,8 @@ from vectorized_ops.layout import aligned_zeros
 
 MOST_JPEGS: Final = 128
 """Pictures that are encoded: decoding them takes long."""
+PHOTO: Final = 375, 500
+"""Height and width of those in a folder."""
 
 
 def check_sources(names: tuple[str, ...]) -> None:
@@ -45,8 +54,9 @@ def run_sources_benchmark(
 
     All have `pictures_per_second`: of "packed" read as they are, of the others made into images of
     `side` pixels by a crop. `share` is that of a copy of as many bytes for "packed" and "lmdb" (of
-    those read and written), and that of simplejpeg's own rate for "jpeg" (decoding alone); `of`
-    says which. All are medians over the rounds.
+    those read and written), that of reading again for "lmdb-first", and that of simplejpeg's own
+    rate for "jpeg" and "folder" (decoding alone); `of` says which. Those of "folder" are JPEGs of
+    375 x 500 pixels, whatever `pixels` is. All are medians over the rounds.
     """
     count = max(1, -(-PICTURE_BYTES // (pixels * pixels * channels)))
     pictures = smooth_pictures(count, pixels, channels)
@@ -88,15 +98,47 @@ def _lmdb(
     return _row(count, seconds, copies, "copy")
 
 
+def _lmdb_first(
+    folder: Path, pictures: _Pictures, side: int, rounds: int, implementation: str
+) -> dict[str, Any]:
+    """As at the first start: all records are got and parsed, then images made of the pictures."""
+    path = folder / "first_train_lmdb"
+    written_lmdb(path, pictures)
+    source = open_lmdb(DataFiles(folder, train=(path.name,)), "train")
+    assert source is not None
+    made, count = _images(source, side, implementation)
+    scan = partial(scanned, path, str(path.resolve()))
+    found, again = _in_turns(rounds, lambda _turn: scan(), partial(made, 0))
+    part = count / len(source)
+    seconds = [part * all_records + later for all_records, later in zip(found, again, strict=True)]
+    return _row(count, seconds, again, "later reading")
+
+
 def _jpeg(
     folder: Path, pictures: _Pictures, side: int, rounds: int, implementation: str
 ) -> dict[str, Any]:
     pictures, stored = pictures[:MOST_JPEGS], StoredAs(short_side=pictures.shape[1])
     source = load_packed(written_packed(folder / "jpeg.pack", pictures, stored)).train
+    return _decoded(source, side, rounds, implementation)
+
+
+def _folder(
+    folder: Path, pictures: _Pictures, side: int, rounds: int, implementation: str
+) -> dict[str, Any]:
+    """JPEGs of 375 x 500 pixels, as most of ImageNet's are, in files of their own."""
+    height, width = PHOTO
+    photos = smooth_pictures(MOST_JPEGS, width, pictures.shape[3])[:, :height]
+    written_folder(folder / "photos", np.ascontiguousarray(photos), MOST_JPEGS)
+    source = open_folder(DataFiles(folder / "photos", channels=pictures.shape[3]), "train")
+    assert source is not None
+    return _decoded(source, min(side, height), rounds, implementation)
+
+
+def _decoded(source: ImageSource, side: int, rounds: int, implementation: str) -> dict[str, Any]:
     made, count = _images(source, side, implementation)
     rows = np.arange(count)
     data = [bytes(source.encoded(row) or b"") for row in rows.tolist()]
-    space = "RGB" if pictures.shape[3] == 3 else "GRAY"
+    space = "RGB" if source.channels == 3 else "GRAY"
 
     def decode(_turn: int) -> None:
         for row in rows.tolist():
@@ -112,7 +154,13 @@ def _jpeg(
     return {**row, "pictures_per_second": count / statistics.median(seconds)}
 
 
-_SOURCES: Final = {"packed": _packed, "lmdb": _lmdb, "jpeg": _jpeg}
+_SOURCES: Final = {
+    "packed": _packed,
+    "lmdb": _lmdb,
+    "lmdb-first": _lmdb_first,
+    "jpeg": _jpeg,
+    "folder": _folder,
+}
 
 
 def _images(

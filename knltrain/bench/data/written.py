@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import lmdb
 import numpy as np
+import simplejpeg
 
 from knltrain.data.contents import contents_of_recipe
 from knltrain.data.dataset import Halves, numbered
-from knltrain.data.packed_records import Records, StoredAs
+from knltrain.data.packed_records import QUALITY, Records, StoredAs
 from knltrain.data.packing import pack
 from knltrain.data.packing_work import PackingWork
 from knltrain.data.source import ArraySource, Pixels
@@ -58,6 +59,21 @@ def written_lmdb(folder: Path, pictures: Pixels) -> None:
                 *number_field(5, number % CLASSES),
             ]
             writing.put(b"%08d" % number, b"".join(parts))
+
+
+def written_folder(root: Path, pictures: Pixels, files: int) -> None:
+    """An image folder of so many JPEGs for training, picture after picture and again.
+
+    As many files as there are classes are for testing.
+    """
+    space, subsampling = ("RGB", "420") if pictures.shape[3] == 3 else ("GRAY", "Gray")
+    jpegs = [simplejpeg.encode_jpeg(each, QUALITY, space, subsampling) for each in pictures]
+    for half, count in (("train", files), ("test", CLASSES)):
+        for number in range(count):
+            path = root / half / str(number % CLASSES) / f"{number:06d}.jpg"
+            if number < CLASSES:
+                path.parent.mkdir(parents=True)
+            path.write_bytes(jpegs[number % len(jpegs)])
 
 
 def _source(pictures: Pixels) -> ArraySource:

@@ -26,9 +26,14 @@ from knltrain.cli.bench.report import check_files, listed, report_option, show
 @click.option("--implementation", default="numba", show_default=True, help="numba or reference.")
 @click.option(
     "--sources",
-    default="packed,lmdb,jpeg",
+    default="packed,lmdb,lmdb-first,jpeg,folder",
     show_default=True,
     help="Files that pictures are read from; separated by commas.",
+)
+@click.option(
+    "--files",
+    type=click.IntRange(min=512),
+    help="Time the first batch of a folder of so many files, too, as 60000.",
 )
 @click.option("--network", help="Train it on JPEGs and on computed pictures, too; takes minutes.")
 @click.option("--batch", type=click.IntRange(min=1), default=8, show_default=True)
@@ -43,6 +48,7 @@ def data(
     rounds: int,
     implementation: str,
     sources: str,
+    files: int | None,
     network: str | None,
     batch: int,
     steps: int,
@@ -69,6 +75,10 @@ def data(
         names = (*names, "jpeg")
     given = pixels, side, int(channels), rounds, implementation
     report["sources"] = run_sources_benchmark(names, *given)
+    if files is not None:
+        from knltrain.bench.data.first_batch import run_first_batch_benchmark
+
+        report["first_batch"] = run_first_batch_benchmark(files, min(rounds, 3))
     if network is not None:
         rates = {row["source"]: row["pictures_per_second"] for row in report["sources"]}
         training = run_training_benchmark(network, pixels, batch, steps, 2, rates["jpeg"])

@@ -8,8 +8,6 @@ from threading import Lock, local
 from typing import Final, final
 
 import lmdb
-import numpy as np
-import numpy.typing as npt
 
 from knltrain.data.mapped import note_mapped
 from knltrain.errors import DataError
@@ -31,7 +29,6 @@ class Environment:
     def __init__(self, path: Path) -> None:
         self.process = os.getpid()
         self._threads = local()
-        self._addresses = np.zeros(0, np.int64)
         try:
             self.lmdb = lmdb.open(
                 str(path), subdir=path.is_dir(), readonly=True, lock=False, readahead=False
@@ -59,12 +56,6 @@ class Environment:
         if found is None:
             found = self._threads.transaction = self.lmdb.begin(buffers=True)
         return found
-
-    def addresses(self, records: int) -> npt.NDArray[np.int64]:
-        """Room for where so many records lie in memory, 0 where that is not known yet."""
-        if len(self._addresses) != records:
-            self._addresses = np.zeros(records, np.int64)
-        return self._addresses
 
     def close(self) -> None:
         """Unmap it; what was got from it must not be used any more."""

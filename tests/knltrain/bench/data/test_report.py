@@ -41,7 +41,17 @@ def test_a_row_tells_rates_and_the_share_of_a_copy() -> None:
         "decoded_per_second": 2100.4,
         "data_cores": 1,
     }
-    before, sources, training = format_table(report).rsplit("\n\n", 2)
+    report["first_batch"] = {
+        "files": 60_000,
+        "images": 256,
+        "with_index": 1.234,
+        "without_index": 1.6,
+    }
+    before, sources, first_batch, training = format_table(report).rsplit("\n\n", 3)
+    assert first_batch == (
+        "first batch of 256 images of a folder of 60,000 files: 1.23 s from the start of a process "
+        "with an index, 1.60 s without one"
+    )
     assert before == whole
     assert sources.splitlines()[1].split() == ["jpeg", "2,100", "0.95", "of", "simplejpeg"]
     assert "9.8 images/s on JPEGs, 0.980 of the 10.0 on computed pictures" in training

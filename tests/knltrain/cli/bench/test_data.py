@@ -27,6 +27,8 @@ def test_a_bench_of_pictures_is_shown_and_written(
     for name, answer in (("sources", rows), ("training", {"share": 1})):
         target = f"knltrain.bench.data.{name}.run_{name}_benchmark"
         monkeypatch.setattr(target, lambda *given, answer=answer: more.append(given) or answer)
+    target = "knltrain.bench.data.first_batch.run_first_batch_benchmark"
+    monkeypatch.setattr(target, lambda *given: more.append(given) or {"files": given[0]})
     table = "knltrain.bench.data.report.format_table"
     monkeypatch.setattr(table, lambda report: f"table of {report['images']}")
     path = tmp_path / "report.json"
@@ -34,7 +36,8 @@ def test_a_bench_of_pictures_is_shown_and_written(
     result = invoke("bench", "data", *options, "--json", str(path))
     assert result.output == "table of 8\n"
     assert seen == [(("none", "vgg"), 256, 224, 1, 8, 7, "numba")]
-    assert more == [(("packed", "lmdb", "jpeg"), 256, 224, 1, 7, "numba")]
+    names = ("packed", "lmdb", "lmdb-first", "jpeg", "folder")
+    assert more == [(names, 256, 224, 1, 7, "numba")]
     assert json.loads(path.read_text()) == {"images": 8, "sources": rows}
     more.clear()
     invoke("bench", "data", "--sources", "lmdb", "--network", "cifar-quick", "--json", str(path))
@@ -43,3 +46,7 @@ def test_a_bench_of_pictures_is_shown_and_written(
         ("cifar-quick", 256, 8, 8, 2, 7.0),
     ]
     assert json.loads(path.read_text())["training"] == {"share": 1}
+    more.clear()
+    invoke("bench", "data", "--sources", "lmdb", "--files", "60000", "--json", str(path))
+    assert more[1:] == [(60_000, 3)]
+    assert json.loads(path.read_text())["first_batch"] == {"files": 60_000}

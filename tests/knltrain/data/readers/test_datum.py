@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knltrain.data.readers.datum import parse_datum
+from knltrain.data.readers.datum import DatumParser, parse_datum
 
 from .written import datum, encoded_datum, pictures, varint
 
@@ -51,6 +51,34 @@ def test_negative_labels_floats_and_unknown_fields_are_read() -> None:
 def test_other_messages_are_refused(message: bytes, wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
         parse_datum(memoryview(message))
+
+
+def test_messages_that_are_alike_are_parsed_as_each_by_itself() -> None:
+    pixels, _ = pictures(4)
+    other = pictures(2, channels=1)[0]
+    messages = [
+        *(datum(picture, label) for picture in pixels for label in (0, 1, 300)),
+        *(datum(pixels[0], 1), datum(other[0], 1), datum(pixels[1][:3], 2), datum(pixels[1], 2)),
+        datum(pixels[0], 1) + b"\x28\x07",
+        datum(pixels[0], 1) + datum(other[1], 5),  # the last of equal fields counts
+        datum(other[1], 5) + datum(pixels[0], 1),
+        *(encoded_datum(data, 3) for data in (b"picture", b"pictures", b"pictur!", b"")),
+        *(b"\x28\x05", b"\x28\x06", b""),
+    ]
+    random = np.random.default_rng(0)
+    parse = DatumParser()
+    for number in random.integers(len(messages), size=500).tolist():
+        message = memoryview(messages[number])
+        assert parse(message) == parse_datum(message)
+
+
+def test_a_message_that_is_cut_short_is_refused_behind_a_whole_one() -> None:
+    whole = datum(pictures(1)[0][0], 1)
+    parse = DatumParser()
+    for size in range(whole.index(varint(90)) + 1, len(whole) - 3):
+        parse(memoryview(whole))
+        with pytest.raises(ValueError, match="beyond its end"):
+            parse(memoryview(whole)[:size])
 
 
 def test_damage_is_refused_or_read_but_never_beyond_the_message() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
 
@@ -38,18 +39,36 @@ def test_the_next_start_remembers_them_unless_the_file_has_changed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scans: list[Path] = []
-    scan = lmdb_index._scanned
+    scan = lmdb_index.scanned
     monkeypatch.setattr(
-        lmdb_index, "_scanned", lambda path, place: (scans.append(path), scan(path, place))[1]
+        lmdb_index, "scanned", lambda path, place: (scans.append(path), scan(path, place))[1]
     )
     first, again = open_index(path), open_index(path)
     assert len(scans) == 1
     assert (first.keys, again.name(6)) == (again.keys, first.name(6))
-    for name in ("ends", "labels", "places", "shapes"):
+    for name in ("ends", "labels", "places", "shapes", "offsets"):
         np.testing.assert_array_equal(getattr(first, name), getattr(again, name))
     os.utime(path / "data.mdb", (2e9, 2e9))
     open_index(path)
     assert len(scans) == 2
+
+
+def test_pictures_lie_where_the_index_says(path: Path) -> None:
+    index, rows = open_index(path), np.array([6, 2, 2, 0])
+    for address, row in zip(index.addresses(rows).tolist(), rows.tolist(), strict=True):
+        data = index.data(row)
+        assert data is not None
+        assert ctypes.string_at(address, len(data)) == bytes(data)
+
+
+def test_an_index_whose_records_lie_elsewhere_is_made_anew(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = open_index(path)
+    wrong = {name: getattr(whole, name) for name in ("ends", "labels", "places", "shapes")}
+    wrong |= {"keys": np.frombuffer(whole.keys, np.uint8), "offsets": whole.offsets + 8}
+    monkeypatch.setattr(lmdb_index, "load_index", lambda _key: wrong)
+    np.testing.assert_array_equal(open_index(path).offsets, whole.offsets)
 
 
 def test_an_index_of_a_file_that_was_just_written_is_not_kept(
