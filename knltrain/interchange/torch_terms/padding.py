@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
@@ -29,7 +30,9 @@ _OF_MAPS: Final = 4
 
 def _padding(layer: Padding, _shape: Shape) -> TorchTerms:
     above, below, left, right = layer.sides
-    arguments = {"padding": (left, right, above, below), "value": layer.value}
+    # Not the least float32: it is no bfloat16, which autocast may make of the maps.
+    value = -math.inf if layer.lowest else layer.value
+    arguments = {"padding": (left, right, above, below), "value": value}
     return TorchTerms((TorchModule("ConstantPad2d", arguments),))
 
 
