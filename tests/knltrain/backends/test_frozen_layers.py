@@ -12,6 +12,7 @@ from seam.graphs import ALEXNET, INCEPTION, OUTPUTS, RESIDUAL
 from seam.material import batch_of, direct, parameters_of
 
 from knltrain.backends.backend import Backend
+from knltrain.backends.cpu import CpuBackend
 from knltrain.backends.torch.backend import TorchBackend
 from knltrain.network.layers import BatchNormalisation, Dropout, Multipliers
 from knltrain.network.network import Network
@@ -23,6 +24,12 @@ BACKENDS: dict[str, Callable[[Network], Backend]] = {
     "reference": lambda network: direct(network, 20, "reference"),
     "numba": lambda network: direct(network, 20, "numba"),
     "slices": lambda network: direct(network, 20, "reference", micro_batch=16),
+}
+ROUNDED = {
+    "bfloat16": lambda network: CpuBackend(network, 20, 1, "numba", False, precision="bfloat16"),
+    "slices in bfloat16": lambda network: CpuBackend(
+        network, 20, 1, "numba", False, 16, precision="bfloat16"
+    ),
 }
 FROZEN = {
     "stem": (INCEPTION, ("stem*",)),
@@ -41,31 +48,37 @@ def _frozen(network: Network, patterns: tuple[str, ...]) -> Network:
     return replace(network, settings=tuple(settings))
 
 
-@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("name", BACKENDS | ROUNDED)
 @pytest.mark.parametrize("case", FROZEN)
 def test_loss_and_other_gradients_are_those_of_the_whole_network(name: str, case: str) -> None:
     network, patterns = FROZEN[case]
-    if name == "slices" and network is RESIDUAL:
+    if "slices" in name and network is RESIDUAL:
         pytest.skip("a network that normalises takes its batch whole")
     if name == "torch" and any(isinstance(layer, Dropout) for layer in network.layers):
         pytest.skip("PyTorch's dropout has random numbers of its own")
     batch, parameters = batch_of(network, 20), parameters_of(network)
     found = []
     for each in (network, _frozen(network, patterns)):
-        backend = BACKENDS[name](each)
+        backend = (BACKENDS | ROUNDED)[name](each)
         gradient = np.full_like(parameters.packed, np.nan)
         for _ in range(2):
             loss = backend.loss_and_gradient(batch, parameters.packed, gradient)
         found.append((loss, gradient, backend.evaluate(batch, parameters.packed)))
         backend.close()
     (loss, gradient, told), (other_loss, other, other_told) = found
-    assert other_loss == pytest.approx(loss, rel=1e-6)
-    assert other_told == pytest.approx(told, rel=1e-6)
+    exact = name not in ROUNDED  # what is rounded depends on what is computed at a time
+    assert other_loss == pytest.approx(loss, rel=1e-6 if exact else 1e-3)
+    assert other_told == pytest.approx(told, rel=1e-6 if exact else 1e-3)
     assert np.isfinite(other).all()
     for spec in _frozen(network, patterns).parameters:
         if not spec.is_frozen:
-            place = slice(spec.offset, spec.offset + spec.size)
-            assert_allclose(other[place], gradient[place], rtol=1e-4, atol=1e-6)
+            ours, expected = (
+                each[spec.offset : spec.offset + spec.size] for each in (other, gradient)
+            )
+            if exact:
+                assert_allclose(ours, expected, rtol=1e-4, atol=1e-6)
+            else:
+                assert np.linalg.norm(ours - expected) < 0.05 * np.linalg.norm(expected) + 1e-5
 
 
 @pytest.mark.parametrize("name", BACKENDS)
