@@ -350,7 +350,7 @@ def cpu_backend(
     from knltrain.backends.cpu import CpuBackend
 
     chosen = config.backend
-    precision: str = chosen.precision
+    precision: str = chosen.fitting_precision
     if precision != "float32":
         from knltrain.backends.cpu.precision import precision_here
 

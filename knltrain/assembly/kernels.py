@@ -157,7 +157,7 @@ def known_kernels(config: RunConfig, images: int, copies: bool) -> KnownKernels:
     root = Path(*vectorized_ops.numba.__path__)
     network = build_network(config)
     backend = config.backend
-    precision = precision_here(backend.precision, backend.emulate_bfloat16)
+    precision = precision_here(backend.fitting_precision, backend.emulate_bfloat16)
     chosen = backend.winograd, backend.algorithms, precision, backend.emulate_bfloat16
     step = network, layout_for(backend, network, images, precision), *chosen
     run = _method_alone(config), copies, config.data.operates, config.data.network_order

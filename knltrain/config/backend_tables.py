@@ -81,7 +81,7 @@ class BackendConfig(Table):
         default="float32",
         description="what numba keeps activations and their gradients in, and torch rounds the"
         " products of layers to; tf32: on NVIDIA GPUs; auto: bfloat16 where numba's processor has"
-        " instructions for it, else float32",
+        " instructions for it, else float32, as with layout = 'channels_last'",
     )
     emulate_bfloat16: bool = Field(
         default=False,
@@ -141,6 +141,12 @@ class BackendConfig(Table):
         return all((each.name, each.precision) == ("cpu", "bfloat16") for each in all_of_them)
 
     @property
+    def fitting_precision(self) -> Precision:
+        """The precision; "auto" is float32 with channels in the lanes, which have no other."""
+        of_channels = self.layout == "channels_last" and self.precision == "auto"
+        return "float32" if of_channels else self.precision
+
+    @property
     def _computing(self) -> tuple[tuple[str, str], ...]:
         return ("name", self.name), ("implementation", self.implementation)
 
@@ -188,10 +194,10 @@ class BackendConfig(Table):
                 f"'{self.implementation}': expected 'cpu' and 'numba', which alone has several; "
                 "leave it out"
             )
-        if self.layout == "channels_last" and self.precision != "float32":
+        if self.layout == "channels_last" and self.precision not in ("float32", "auto"):
             raise ValueError(
                 f"layout = 'channels_last' with precision = '{self.precision}': expected "
-                "'float32'; leave out layout or precision"
+                "'float32' or 'auto'; leave out layout or precision"
             )
         other = {"strassen", "amx"}
         asked = self.algorithms.values()

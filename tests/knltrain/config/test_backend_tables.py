@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from knltrain.config import RunConfig, to_toml, with_workers
+from knltrain.config.backend_tables import BackendConfig
 from knltrain.errors import ConfigError
 
 Load = Callable[..., RunConfig]
@@ -94,7 +95,7 @@ def test_devices_are_named_as_pytorch_names_them(load: Load, device: str) -> Non
         ),
         (
             ["backend.layout=channels_last", "backend.precision=bfloat16"],
-            "layout = 'channels_last' with precision = 'bfloat16': expected 'float32'",
+            "layout = 'channels_last' with precision = 'bfloat16': expected 'float32' or 'auto'",
         ),
         (
             ["backend.layout=images_last", "backend.implementation=onednn"],
@@ -181,3 +182,9 @@ def test_some_workers_have_another_backend(load: Load) -> None:
     (some,) = config.backend.workers
     assert config.backend.of(some).precision == "bfloat16"
     assert config.backend.of(None).name == "cpu"
+
+
+def test_channels_in_the_lanes_are_float32_by_themselves() -> None:
+    chosen = BackendConfig(layout="channels_last", precision="auto")
+    assert (chosen.fitting_precision, chosen.precision) == ("float32", "auto")
+    assert BackendConfig(precision="auto").fitting_precision == "auto"

@@ -176,6 +176,16 @@ def configured(*overrides: str) -> Backend:
     return build_backend(config, LENET, 32, 1)
 
 
+def test_channels_in_the_lanes_stay_float32_where_precision_is_left_to_the_processor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bfloat16, "IS_NATIVE", True)
+    chosen = ("backend.precision=auto", "backend.layout=channels_last", "backend.tuning=off")
+    backend = configured(*chosen)
+    assert backend.description["precision"] == "float32"
+    backend.close()
+
+
 def test_a_training_by_emulated_tiles_learns_as_one_in_float32() -> None:
     losses: list[list[float]] = []
     for overrides in ((), (*EMULATED_TILES, TILES_FOR_ALL)):
