@@ -210,7 +210,7 @@ def amx_missing() -> str | None:
     from vectorized_ops.numba.amx_permission import amx_refusal
 
     refusal = amx_refusal()
-    return None if refusal is None else f"Linux refuses AMX: {refusal}"
+    return None if refusal is None else f"AMX is refused: {refusal}"
 
 
 def _choose(

@@ -227,7 +227,7 @@ def test_amx_is_missing_in_other_processors_and_where_linux_refuses_it(
 ) -> None:
     for has, refusal, said in (
         (False, None, "this processor has no AMX (amx_tile, amx_bf16)"),
-        (True, "arch_prctl says no", "Linux refuses AMX: arch_prctl says no"),
+        (True, "arch_prctl says no", "AMX is refused: arch_prctl says no"),
         (True, None, None),
     ):
         monkeypatch.setattr(tuned_convolution, "target_has_amx", lambda it=has: it)

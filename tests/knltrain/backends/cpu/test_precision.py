@@ -270,7 +270,7 @@ def test_tiles_that_linux_refuses_are_told(monkeypatch: pytest.MonkeyPatch) -> N
     has = SimpleNamespace(isa=("avx512_bf16", "amx_bf16"))
     monkeypatch.setattr("affinity.read_topology", lambda: has)
     backend = BackendConfig.model_validate({"precision": ROUNDED, "algorithms": {"*": "amx"}})
-    with pytest.raises(ConfigError, match="Linux refuses AMX: no tiles today"):
+    with pytest.raises(ConfigError, match="AMX is refused: no tiles today"):
         check_here(backend, "backend")
 
 
@@ -312,7 +312,7 @@ def test_where_only_tiles_are_missing_the_model_stays_in_bfloat16(
     monkeypatch.setattr(bfloat16, "IS_NATIVE", True)
     monkeypatch.setattr(tuned_convolution, "amx_missing", lambda: None)
     assert computable_here(chosen) == (chosen, ())
-    monkeypatch.setattr(tuned_convolution, "amx_missing", lambda: "Linux refuses AMX")
+    monkeypatch.setattr(tuned_convolution, "amx_missing", lambda: "AMX is refused")
     found, (note,) = computable_here(chosen)
     assert (found.precision, found.algorithms) == (ROUNDED, WITHOUT)
-    assert "Linux refuses AMX" in note
+    assert "AMX is refused" in note
