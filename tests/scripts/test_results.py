@@ -49,6 +49,35 @@ def test_every_figure_of_the_readme_is_on_the_page() -> None:
     assert [each for each in found if each not in measured] == []
 
 
+@pytest.mark.parametrize(
+    ("measured", "like", "title", "row"),
+    [
+        (
+            "autocast-resnet-50", "2026-11-28-zen4/optimize-resnet-50",
+            "`optimize(model)` under autocast to bfloat16", "resnet-50",
+        ),
+        (
+            "every-step", "2026-11-27-zen4/methods", "LeNet with an exchange after every step",
+            "`seasgd`",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_measured_like_something_else_has_a_section_of_its_own(
+    measured: str, like: str, title: str, row: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    about = {"date": "2026-01-02", "name": "a machine", "what": "It has cores."}
+    (folder / "machine.json").write_text(json.dumps(about))
+    report = ROOT / f"docs/figures/{like}.json"
+    (folder / f"{measured}.json").write_bytes(report.read_bytes())
+    done = results("write", "--figures", tmp_path, "--page", tmp_path / "page.md")
+    assert (done.returncode, done.stderr) == (0, "")
+    page = (tmp_path / "page.md").read_text()
+    assert title in re.findall(r"^### (.*)", page, re.M)
+    assert row in {cells[0] for cells in rows(page)}
+
+
 def test_newest_folder_comes_first(tmp_path: Path) -> None:
     for day in ("2026-01-02", "2026-03-04"):
         folder = tmp_path / day
