@@ -12,7 +12,10 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Final, final
+
+_NO_THREAD: Final = 1 << 22
+"""The number of a line that is no thread's: Linux has none as high."""
 
 
 @final
@@ -26,16 +29,18 @@ class Trace:
         ]
         self._threads: set[int] = set()
 
-    def of(self, what: str) -> Callable[[float, float], None]:
-        """Return what takes down that ``what`` went on from a begin to an end, in seconds."""
+    def of(self, what: str, line: str | None = None) -> Callable[[float, float], None]:
+        """Return what takes down that ``what`` went on from a begin to an end, in seconds.
+
+        It is shown in the line of the thread that takes it down, or in another, ``line``.
+        """
 
         def note(begin: float, end: float) -> None:
-            thread = threading.get_native_id()
+            thread = threading.get_native_id() if line is None else _NO_THREAD
             if thread not in self._threads:
                 self._threads.add(thread)
-                self._note(
-                    "thread_name", "M", thread, args={"name": threading.current_thread().name}
-                )
+                name = threading.current_thread().name if line is None else line
+                self._note("thread_name", "M", thread, args={"name": name})
             self._note(what, "X", thread, ts=1e6 * begin, dur=1e6 * (end - begin))
 
         return note

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, final
 
 from knltrain.backends.region import READY, Region
-from knltrain.clocks import UNOBSERVED
+from knltrain.clocks import UNOBSERVED, VISIT
 from knltrain.files.durable import reason_of
 from knltrain.timeline import Timeline
 from knltrain.trace import Trace
@@ -29,6 +29,7 @@ class TraceObserver(Observer):
         self._trace: Trace | None = Trace(rank, f"worker {rank}")
         self._timeline = Timeline(_MARKS)
         self._notes: list[Callable[[float, float], None]] = []
+        self._visits: list[tuple[Timeline, list[Callable[[float, float], None]]]] = []
 
     def started(self, worker: WorkerView) -> None:
         """Begin the trace."""
@@ -40,12 +41,19 @@ class TraceObserver(Observer):
                 for each in worker.backend.regions
             ]
             worker.backend.observe(self._timeline)
+            if worker.strategy.marks_visits:
+                self._visits = [
+                    (Timeline(_MARKS), [self._trace.of(name, line) for name in VISIT])
+                    for line in (None, "visits, beside")
+                ]
+                worker.strategy.observe(*(timeline for timeline, _ in self._visits))
 
     def step_done(self, worker: WorkerView, step: int, loss: float, learning_rate: float) -> None:  # noqa: ARG002
         """Count the step, and end after the last one."""
         self._left -= 1
         if self._trace is not None:
-            self._note_regions()
+            _note(self._timeline, self._notes)
+            self._note_visits()
         if self._left == 0:
             self._end(worker)
 
@@ -58,16 +66,18 @@ class TraceObserver(Observer):
         """End the trace of a shorter run."""
         self._end(worker)
 
-    def _note_regions(self) -> None:
-        """Take down what the backend did in the step, within its gradient."""
-        parts = self._timeline.take()
-        for number, begin, end in zip(parts.numbers, parts.begins, parts.ends, strict=True):
-            self._notes[number](1e-9 * begin, 1e-9 * end)
+    def _note_visits(self) -> None:
+        """Take down the parts of visits; what a thread beside has not finished comes later."""
+        for timeline, notes in self._visits:
+            _note(timeline, notes)
 
     def _end(self, worker: WorkerView) -> None:
         trace, self._trace = self._trace, None
         if trace is not None:
             worker.backend.observe(UNOBSERVED)
+            if self._visits:
+                worker.strategy.observe(UNOBSERVED, UNOBSERVED)
+                self._note_visits()
             for name in TRACED:
                 getattr(worker.clocks, name).watch = None
             try:
@@ -80,3 +90,10 @@ def _direction(worker: WorkerView, region: Region) -> str:
     """A gradient that no exchange waits for is "ready" for sums of several batches alone."""
     own = region.direction
     return "sum" if own == READY and not worker.strategy.hears_of_parts else own
+
+
+def _note(timeline: Timeline, notes: Sequence[Callable[[float, float], None]]) -> None:
+    """Take down what was marked since the last time, in seconds."""
+    parts = timeline.take()
+    for number, begin, end in zip(parts.numbers, parts.begins, parts.ends, strict=True):
+        notes[number](1e-9 * begin, 1e-9 * end)

@@ -112,7 +112,10 @@ def test_transforms_are_told_beside_our_own_convolutions(tmp_path: Path) -> None
     report = {
         "network": "alexnet",
         "rows": [
-            {"implementation": name, "direction": "backward_data", "shape": shape, "milliseconds": ms}
+            {
+                "implementation": name, "direction": "backward_data", "shape": shape,
+                "milliseconds": ms,
+            }
             for (name, shape), ms in taken.items()
         ],
         "comparisons": [{"direction": "backward_data", "layers": 2, "ratio": 10.0}],
