@@ -34,7 +34,7 @@ class Ceilings(NamedTuple):
     bytes_per_second: float
     """Bytes of a copy, read and written."""
     link_bytes_per_second: float
-    """Bytes that its node sends to others; 0 on one node, and of a worker that does not send."""
+    """Bytes that a node sends to others; 0 on one node."""
 
     @property
     def bounds(self) -> Bounds:

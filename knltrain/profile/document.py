@@ -105,12 +105,9 @@ def profile_document(
 
 
 def _ceilings(found: WorkersMeasured) -> Ceilings:
-    """Of workers like rank 0, the mean; of the links those of all workers that send."""
-    links = [each.link_bytes_per_second for each in found.figures if each.link_bytes_per_second]
+    """Of workers like rank 0, the mean."""
     like = np.mean([found.figures[rank].ceilings for rank in found.like_own], axis=0)
-    return Ceilings(*map(float, like))._replace(
-        link_bytes_per_second=float(np.mean(links)) if links else 0.0
-    )
+    return Ceilings(*map(float, like))
 
 
 def _named(statistics: Any) -> dict[str, float]:

@@ -58,16 +58,15 @@ def dots(document: Mapping[str, Any]) -> Iterator[Dot]:
 
 
 def ceilings(machine: Sequence[Mapping[str, Any]]) -> tuple[float, float, float | None]:
-    """Means over the workers: operations of products, and bytes of copies and of links, per second.
+    """Means over the workers: operations of products, and bytes of copies, per second; the link.
 
-    That of the links is None where no node sends anything.
+    That is None where no node sends anything.
     """
     peaks = [
         each.get("product_flops_per_second", each["sgemm_flops_per_second"]) for each in machine
     ]
     copies = [each["copy_bytes_per_second"] for each in machine]
-    links = [each["link_bytes_per_second"] for each in machine if each.get("link_bytes_per_second")]
-    link = sum(links) / len(links) if links else None
+    link = machine[0].get("link_bytes_per_second")
     return sum(peaks) / len(peaks), sum(copies) / len(copies), link
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from knltrain.backends.region import READY, Region
 from knltrain.clocks import UNOBSERVED, VISIT
 from knltrain.exchange.strategies.method import Method
+from knltrain.exchange.transports.team import Team, of_all_workers
 from knltrain.profile.arrivals import Arrivals
 from knltrain.profile.bounds import Ceilings
 from knltrain.profile.costs import UpdateCost
@@ -146,16 +147,23 @@ class ProfileObserver(Observer):
         for measure in measures:
             team.barrier(MEETING_SECONDS)
             rates.append(measure(_BOUND_SECONDS))
-        link = 0.0
-        for _ in range(_LINK_TRIES):
-            team.barrier(MEETING_SECONDS)
-            link = max(link, team.link_rate(_LINK_BYTES) or 0.0)
         flops, moved, of_products = rates
-        return Ceilings(flops, max(flops, of_products), moved, link)
+        return Ceilings(flops, max(flops, of_products), moved, _link_rate(team))
 
 
 def _nothing(_seconds: float) -> float:
     return 0.0
+
+
+def _link_rate(team: Team) -> float:
+    """Of a few tries the best; of each the slowest node, as a late one finds all sent already."""
+    tries = []
+    for _ in range(_LINK_TRIES):
+        team.barrier(MEETING_SECONDS)
+        tries.append(team.link_rate(_LINK_BYTES) or 0.0)
+    found = of_all_workers(team, tries)
+    sending = found[found.any(axis=1)]
+    return float(sending.min(axis=0).max()) if sending.size else 0.0
 
 
 @final

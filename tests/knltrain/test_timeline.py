@@ -23,11 +23,11 @@ def test_a_part_begins_where_the_one_before_ends(clock: list[int]) -> None:
     made = Timeline(16)
     clock += [5, 8, 20]
     marked(made, [-1, 0, 3])
+    assert made.count == 3  # that before the first part, too
     found = made.take()
     assert found.numbers.tolist() == [0, 3]
     assert (found.begins.tolist(), found.ends.tolist()) == ([5, 8], [8, 20])
     assert found.dropped == 0
-    assert made.count == 3  # that before the first part, too
 
 
 def test_what_is_before_a_chain_counts_for_nothing(clock: list[int]) -> None:
