@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -57,6 +60,25 @@ def test_network_fits_computed_pictures(config: Path) -> None:
     run = resolved(chosen.model_copy(update={"data": small}), most=2)
     assert image_shape_of(run) == build_network(run).input_shape
     assert check_run(run).total_steps > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+def test_two_workers_train_a_step(config: Path, tmp_path: Path) -> None:
+    """Each with one computed picture, by the method of the recipe."""
+    small = (
+        *("data.name=random", "data.train_images=4", "data.test_images=2", "train.batch=2"),
+        *("train.iter_size=1", "train.steps=1", "evaluation.every_epochs=0"),
+        *("checkpoint.every_epochs=0", "placement.pin=false", "backend.threads=1"),
+    )
+    settings = [word for setting in small for word in ("--set", setting)]
+    words = ("train", config, "--workers", "2", "--no-pictures", *settings)
+    done = subprocess.run(
+        [sys.executable, "-m", "knltrain", *words], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads((tmp_path / "runs" / config.stem / "result.json").read_text())
+    assert result["steps"] == 1
 
 
 def rows_of_the_page() -> dict[str, list[str]]:
