@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.data.contents import HalfContents
-from knltrain.data.mapped import mapped_base
 from knltrain.errors import DataError
 from knltrain.vectors import FloatArray
 from vectorized_ops.pictures import PicturesOf
@@ -151,19 +150,22 @@ class ArraySource(ImageSource):
 
     def read_ahead(self, rows: Rows) -> None:
         """Of a mapped file, all from the first to the last."""
+        from knltrain.data.mapped import mapped_base
+        from knltrain.files.read_ahead import read_ahead
+
         mapped = mapped_base(self.pixels)
         if mapped is None or not len(rows):
             return
         first, last = (self.pixels[row].__array_interface__["data"][0] for row in rows[[0, -1]])
         begin = min(first, last) - mapped.__array_interface__["data"][0] + mapped.offset
         size = abs(last - first) + self.pixels[0].nbytes
-        from knltrain.files.read_ahead import read_ahead
-
         read_ahead(Path(str(mapped.filename)), int(begin), int(size))
 
     @property
     def held_bytes(self) -> int:
         """All, unless they are mapped from a file."""
+        from knltrain.data.mapped import mapped_base
+
         return self.pixels.nbytes if mapped_base(self.pixels) is None else 0
 
     def picture_name(self, row: int) -> str:

@@ -27,7 +27,6 @@ import numpy as np
 import numpy.typing as npt
 
 from knltrain.data.dataset import Dataset
-from knltrain.data.mapped import array_at, place_of
 from knltrain.errors import SegmentError
 
 NAME: Final = "knltrain-data"
@@ -138,6 +137,8 @@ class _Pickler(pickle.Pickler):
         One in a mapped file is mapped by the other process, too. Threads of another process have no
         memory yet.
         """
+        from knltrain.data.mapped import array_at, place_of  # which workers need not
+
         if isinstance(value, threading.local):
             return threading.local, ()
         if isinstance(value, np.ndarray) and (place := place_of(value)) is not None:
