@@ -150,14 +150,17 @@ def _cpus() -> set[int]:
 def known_kernels(config: RunConfig, images: int, copies: bool) -> KnownKernels:
     """What is known of the kernels of a network for steps of so many images."""
     import vectorized_ops.numba
-    from knltrain.backends.cpu.precision import precision_here
     from vectorized_ops.numba.compiling.compiler import CACHE_FOLDER, kernels_in, target_name
     from vectorized_ops.numba.compiling.packages import kernel_packages
 
     root = Path(*vectorized_ops.numba.__path__)
     network = build_network(config)
     backend = config.backend
-    precision = precision_here(backend.fitting_precision, backend.emulate_bfloat16)
+    precision: str = backend.fitting_precision
+    if precision != "float32":
+        from knltrain.backends.cpu.precision import precision_here
+
+        precision = precision_here(precision, backend.emulate_bfloat16)
     chosen = backend.winograd, backend.algorithms, precision, backend.emulate_bfloat16
     step = network, layout_for(backend, network, images, precision), *chosen
     run = _method_alone(config), copies, config.data.operates, config.data.network_order
