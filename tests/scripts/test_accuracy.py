@@ -50,8 +50,9 @@ def test_finished_runs_are_told_and_not_made_again(tmp_path: Path) -> None:
     finished(tmp_path, "lenet_digits-one-1", 0.9875, 1, 7.4)
     finished(tmp_path, "lenet_digits-sync_easgd-1", 0.75, 2, 5.2)
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
-    done = accuracy(tmp_path)
+    done = accuracy(tmp_path, "--picture", tmp_path / "curves.svg")
     assert (done.returncode, done.stderr) == (0, "")
+    assert "<svg" in (tmp_path / "curves.svg").read_text()
     assert done.stdout.splitlines() == [
         "| data | network | method | workers | seed | accuracy, % | images | seconds "
         "| equal time, s | accuracy then, % |",
