@@ -143,7 +143,6 @@ class Clocks:
     _made: float = field(default_factory=lambda: time.perf_counter(), init=False)
     _read_before: float = field(default=0.0, init=False)
     _counted_until: float = field(default=0.0, init=False)
-    _begun: float = field(default_factory=lambda: time.perf_counter(), init=False)
     _wall_before: float = field(default=0.0, init=False)
     _processor_begun: float = field(default=0.0, init=False)
     processor_seconds: float = field(default=0.0, init=False)
@@ -207,7 +206,7 @@ class Clocks:
     @property
     def wall_seconds(self) -> float:
         """By a reading of its own: since these were made, and in the runs that they go on from."""
-        return time.perf_counter() - self._begun + self._wall_before
+        return time.perf_counter() - self._made + self._wall_before
 
     @property
     def measured_seconds(self) -> float:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 _NO_THREAD: Final = 1 << 22
-"""The number of a line that is no thread's: Linux has none as high."""
+"""The first number of lines that are no thread's: Linux has none as high."""
 
 
 @final
@@ -28,6 +28,7 @@ class Trace:
             {"name": "process_name", "ph": "M", "pid": rank, "args": {"name": name}}
         ]
         self._threads: set[int] = set()
+        self._lines: dict[str, int] = {}
 
     def of(self, what: str, line: str | None = None) -> Callable[[float, float], None]:
         """Return what takes down that ``what`` went on from a begin to an end, in seconds.
@@ -35,8 +36,10 @@ class Trace:
         It is shown in the line of the thread that takes it down, or in another, ``line``.
         """
 
+        own = None if line is None else self._lines.setdefault(line, _NO_THREAD + len(self._lines))
+
         def note(begin: float, end: float) -> None:
-            thread = threading.get_native_id() if line is None else _NO_THREAD
+            thread = threading.get_native_id() if own is None else own
             if thread not in self._threads:
                 self._threads.add(thread)
                 name = threading.current_thread().name if line is None else line

@@ -350,11 +350,7 @@ def cpu_backend(
     from knltrain.backends.cpu import CpuBackend
 
     chosen = config.backend
-    precision: str = chosen.fitting_precision
-    if precision != "float32":
-        from knltrain.backends.cpu.precision import precision_here
-
-        precision = precision_here(precision, chosen.emulate_bfloat16)
+    precision = precision_of(chosen)
     if chosen.implementation == "numba":
         from vectorized_ops.numba.compiling.journal import limit_tuning
 
@@ -382,6 +378,16 @@ def cpu_backend(
         precision,
         chosen.emulate_bfloat16,
     )
+
+
+def precision_of(chosen: BackendConfig) -> str:
+    """What the precision of a backend means on this processor; that of other backends as it is."""
+    precision = chosen.fitting_precision
+    if precision == "float32" or chosen.name != "cpu":
+        return precision
+    from knltrain.backends.cpu.precision import precision_here
+
+    return precision_here(precision, chosen.emulate_bfloat16)
 
 
 def layout_for(

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict, final
 
-from knltrain.assembly.factories import layout_for
+from knltrain.assembly.factories import layout_for, precision_of
 from knltrain.assembly.names import (
     KERNELS,
     build_backend,
@@ -156,11 +156,7 @@ def known_kernels(config: RunConfig, images: int, copies: bool) -> KnownKernels:
     root = Path(*vectorized_ops.numba.__path__)
     network = build_network(config)
     backend = config.backend
-    precision: str = backend.fitting_precision
-    if precision != "float32":
-        from knltrain.backends.cpu.precision import precision_here
-
-        precision = precision_here(precision, backend.emulate_bfloat16)
+    precision = precision_of(backend)
     chosen = backend.winograd, backend.algorithms, precision, backend.emulate_bfloat16
     step = network, layout_for(backend, network, images, precision), *chosen
     run = _method_alone(config), copies, config.data.operates, config.data.network_order

@@ -113,6 +113,7 @@ def profiles(
 
     from affinity import read_topology
     from knltrain import __version__
+    from knltrain.assembly.factories import precision_of
     from knltrain.assembly.methods import strategy_of
     from knltrain.network.layer_slices import layer_sizes
     from knltrain.profile.costs import update_costs
@@ -121,7 +122,7 @@ def profiles(
     from vectorized_ops.shapes import FLOAT_BYTES
 
     batches, backend = config.train.iter_size, config.backend
-    precision = _precision(config)
+    precision = precision_of(backend)
     facts = {
         "knltrain": __version__,
         "processor": read_topology().model,
@@ -163,16 +164,6 @@ def profiles(
     return [ProfileObserver(run_folder, window, run)]
 
 
-def _precision(config: RunConfig) -> str:
-    """What `backend.precision` means on this processor."""
-    chosen = config.backend
-    if chosen.precision != "auto":
-        return chosen.precision
-    from knltrain.backends.cpu.precision import precision_here
-
-    return precision_here(chosen.precision, chosen.emulate_bfloat16)
-
-
 def _bytes_of_a_step(
     config: RunConfig, method: Method, size: int, step: int
 ) -> tuple[float | None, float | None]:
@@ -184,6 +175,8 @@ def _bytes_of_a_step(
 
     period = method.period_at(step)
     assert period is not None
+    if config.exchange.within_nodes == "device":
+        return 0 if config.total_nodes == 1 else None, None
     if config.total_nodes == 1:
         workers = config.total_workers
         moved = method.strategy.segment_bytes(method, FLOAT_BYTES * size, workers)

@@ -144,7 +144,7 @@ class TrainConfig(Table):
     )
     profile_steps: Annotated[int, Field(ge=0, le=1000)] = Field(
         default=0,
-        description="steps whose stages are measured for profile.json, after the first three",
+        description="steps whose stages are measured for profile.json, after the first six",
     )
 
     @model_validator(mode="after")

@@ -70,9 +70,12 @@ class Layer(ABC):
 
     def _executed(self, part: str) -> ExecutedCost:
         """Return what the implementation's algorithm and layout make of a part."""
-        choice = getattr(getattr(self, "_operation", None), "choices", {}).get(part)
         pads = self.options.implementation == "numba" or isinstance(self.shape, shapes.DenseShape)
-        return executed(self.shape, part, None if choice is None else choice.name, pads=pads)
+        return executed(self.shape, part, self._algorithm(part), pads=pads)
+
+    def _algorithm(self, part: str) -> str | None:  # noqa: ARG002
+        """Return the name of the algorithm that was chosen for a part, where there are several."""
+        return None
 
     def _array(self, *shape: int) -> AnyArray:
         """Make an array in the memory order of the implementation; the first of `shape` is N."""

@@ -151,6 +151,11 @@ class ProductLayer(WeightedLayer):
             self._operation.backward_data(gradient, weights, self._inputs_gradient)
         return self._inputs_gradient
 
+    def _algorithm(self, part: str) -> str | None:
+        """Return the name of the algorithm that the operation has chosen."""
+        choice = getattr(self._operation, "choices", {}).get(part)
+        return None if choice is None else str(choice.name)
+
     @abstractmethod
     def _pieces(self, values: AnyArray, gradient: AnyArray) -> Iterator[tuple[int, int]]:
         """Compute the gradient chunk by chunk, and yield the range of each."""

@@ -46,6 +46,8 @@ def layer_seconds(document: Mapping[str, Any]) -> dict[str, dict[str, float]]:
         sizes[update["layer"]] = update["compulsory_bytes"]
         add(update["layer"], _UPDATE, update["seconds"])
     for part in document["exchanges"]:
+        if part["exposed_seconds"] is None:
+            continue
         shares = {layer: sizes.get(layer, 1) for layer in part["layers"]}
         for layer, share in shares.items():
             add(layer, _EXPOSED, part["exposed_seconds"] * share / sum(shares.values()))

@@ -13,7 +13,8 @@ CSV: Final = "profile.csv"
 
 _FACTS: Final = (
     *("place", "name", "layers", "class", "direction", "algorithm", "calls", "flops"),
-    *("executed_flops", "compulsory_bytes", "layout_bytes", "packed_bytes", "wire_bytes"),
+    *("executed_flops", "compulsory_bytes", "layout_bytes"),
+    *("packed_bytes", "wire_bytes", "exchanged_bytes"),
     *("intensity", "communication_intensity", "flops_per_second", "share_of_sgemm"),
     *("bytes_per_second", "share_of_copy", "bound", "bound_seconds", "efficiency"),
 )

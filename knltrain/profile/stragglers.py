@@ -16,14 +16,15 @@ where that is known."""
 
 def slow_ranks(ranks: Sequence[Mapping[str, Any]]) -> list[int]:
     """The numbers of persistent stragglers, of the `ranks` of a profile; the slowest first."""
-    usual = _usual(ranks)
-    ordered = sorted(ranks, key=lambda each: -each["useful_seconds"])
+    computing = _computing(ranks)
+    usual = _usual(computing)
+    ordered = sorted(computing, key=lambda each: -each["useful_seconds"])
     return [each["rank"] for each in ordered if _is_slow(each, usual, len(ranks))]
 
 
 def told_of_stragglers(ranks: Sequence[Mapping[str, Any]]) -> str:
     """Tell a persistent straggler from noise, in a sentence."""
-    usual, named = _usual(ranks), {each["rank"]: each for each in ranks}
+    usual, named = _usual(_computing(ranks)), {each["rank"]: each for each in ranks}
     said = []
     for number in slow_ranks(ranks):
         rank = named[number]
@@ -38,9 +39,14 @@ def told_of_stragglers(ranks: Sequence[Mapping[str, Any]]) -> str:
     return f"no persistent straggler; noise: {noise if late['late_steps'] else 'no late steps'}"
 
 
+def _computing(ranks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those that have images: by shares of a batch, some workers may have none."""
+    return [each for each in ranks if each["classes"]["gradient"]]
+
+
 def _usual(ranks: Sequence[Mapping[str, Any]]) -> float:
     """The computing time of the median worker; of two that of the faster one."""
-    return float(median_low(each["useful_seconds"] for each in ranks))
+    return float(median_low(each["useful_seconds"] for each in ranks)) if ranks else 0.0
 
 
 def _is_slow(rank: Mapping[str, Any], usual: float, workers: int) -> bool:

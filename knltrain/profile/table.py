@@ -161,7 +161,7 @@ def _exchanges(parts: Sequence[Mapping[str, Any]]) -> str:
         (
             _shortened(each["layers"]),
             f"{each['packed_bytes'] / 2**20:.2f}",
-            _mebibytes(each["wire_bytes"] or each["exchanged_bytes"]),
+            _mebibytes(each["wire_bytes"] or each.get("exchanged_bytes")),
             *(_milliseconds(each[f"{name}_seconds"]) for name in EXCHANGED),
             _number(each["communication_intensity"], 1),
             *_bound(each),

@@ -56,9 +56,11 @@ class RunResult:
     cost_seconds: Mapping[str, float] = field(hash=False)
     """By the classes of `knltrain.clocks`, COSTS and BESIDES."""
     worker_wall_seconds: tuple[float, ...]
-    """By rank: from the making of a worker to here, by a clock apart from those of the classes."""
+    """By rank: from the making of a worker to here, by a clock apart from those of the classes; of
+    all parts of a run that was resumed."""
     worker_clocks_shares: tuple[float, ...]
-    """By rank: the share of that in which a class has gone on, the rest left out; at most 1."""
+    """By rank: the share of that in which a class has gone on, the rest left out; over 1 only if
+    something is counted twice."""
     worker_processor_seconds: tuple[float, ...]
     """By rank: of all threads of a worker's process, from its first step to its last, with what it
     did in between besides training."""

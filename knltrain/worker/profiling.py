@@ -37,6 +37,7 @@ from knltrain.worker.observer import Observer, RunResult
 from knltrain.worker.run_files import write_if_possible
 from knltrain.worker.termination import MEETING_SECONDS
 from knltrain.worker.view import WorkerView
+from vectorized_ops.implementations import OF_LAYOUTS
 from vectorized_ops.machine_bounds import MachineBounds
 
 _MARKS: Final = 1 << 17
@@ -48,7 +49,7 @@ _LINK_BYTES, _LINK_TRIES = 8 << 20, 4
 _TRIED_WATCHES: Final = 10_000
 _COMPUTING: Final = ("batch", "gradient", "update")
 _LISTENED: Final = (*_COMPUTING, "exchange", "waiting", "beside")
-_LAYOUTS: Final = {"numba": "images_last", "channels_last": "channels_last"}
+_LAYOUTS: Final = {made: layout for layout, made in OF_LAYOUTS.items()}
 """By the implementation of the kernels, as `backend.layout` names them."""
 
 

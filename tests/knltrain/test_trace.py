@@ -27,3 +27,14 @@ def test_trace_has_what_went_on_in_each_thread(tmp_path: Path) -> None:
     assert done == [("gradient", 1e6, 0.5e6), ("beside", 1.25e6, 0.5e6)]
     threads = [names[event["tid"]] for event in events if event["ph"] == "X"]
     assert threads == [threading.main_thread().name, "exchange"]
+
+
+def test_lines_that_are_no_thread_s_have_a_number_each(tmp_path: Path) -> None:
+    trace = Trace(0, "worker 0")
+    for line in ("visits", "others", "visits"):
+        trace.of("read", line)(0.0, 1.0)
+    trace.write(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    named = {each["tid"]: each["args"]["name"] for each in events if each["name"] == "thread_name"}
+    shown = [named[each["tid"]] for each in events if each["ph"] == "X"]
+    assert shown == ["visits", "others", "visits"]

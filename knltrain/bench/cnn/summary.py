@@ -10,7 +10,7 @@ from knltrain.profile.kinds import by_kind
 _OF_STAGE: Final = ("name", "layers", "class", "direction")
 _OF_EXCHANGE: Final = (
     "layers", "moving_seconds", "issued_seconds", "exposed_seconds", "packed_bytes", "wire_bytes",
-    "communication_intensity",
+    "exchanged_bytes", "communication_intensity",
 )  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def layer_rows(step: Mapping[str, Any]) -> list[dict[str, Any]]:
     place = {layer: each["name"] for each in stages for layer in each["layers"]}
     for part in step["exchanges"]:
         last = next((place[layer] for layer in part["layers"] if layer in place), None)
-        if last is None:
+        if last is None or part["exposed_seconds"] is None:
             continue
         for of, measured in (("exchange", "moving"), ("exposed", "exposed")):
             before = found[last][f"{of}_seconds"] or 0.0

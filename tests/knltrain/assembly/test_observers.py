@@ -210,6 +210,7 @@ def test_a_profile_tells_what_else_may_differ_between_two(config, run, tmp_path)
         ({"precision": "bfloat16", "emulate_bfloat16": True}, False, ("bfloat16", False)),
         ({"precision": "auto"}, True, ("bfloat16", True)),
         ({"precision": "auto"}, False, ("float32", False)),
+        ({"precision": "auto", "layout": "channels_last"}, True, ("float32", False)),
         ({}, True, ("float32", False)),
     ],
 )

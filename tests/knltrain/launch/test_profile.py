@@ -115,7 +115,13 @@ _TRIES, _TOLERANCE = 3, 2
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("words", "steps"), [((), 60), (GOOGLENET, 5)], ids=["lenet", "googlenet"])
+@pytest.mark.parametrize(
+    ("words", "steps"),
+    [
+        pytest.param((), 60, id="lenet"),
+        pytest.param(GOOGLENET, 5, id="googlenet", marks=pytest.mark.long),
+    ],
+)
 def test_stages_add_up_to_the_step_and_records_cost_little(
     tmp_path: Path, words: tuple[str, ...], steps: int
 ) -> None:

@@ -36,6 +36,12 @@ def test_what_is_fused_with_a_stage_is_the_stage_s() -> None:
     assert layer_seconds({**told, "updates": []})["conv"]["exposed exchange"] == pytest.approx(5e-4)
 
 
+def test_an_exchange_that_nobody_timed_has_no_part() -> None:
+    told = document(measure(), measure())
+    told["exchanges"][0]["exposed_seconds"] = None
+    assert all("exposed exchange" not in each for each in layer_seconds(told).values())
+
+
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Axes]:
     """The axes of pictures, as they are saved."""

@@ -11,7 +11,7 @@ def ranks(*seconds: float, last: list[float] | None = None, late: int = 0) -> li
     return [
         {
             "rank": number, "steps": 20, "useful_seconds": each, "late_steps": late * number,
-            "last_share": None if last is None else last[number],
+            "last_share": None if last is None else last[number], "classes": {"gradient": each},
         }
         for number, each in enumerate(seconds)
     ]  # fmt: skip
@@ -26,6 +26,8 @@ def ranks(*seconds: float, last: list[float] | None = None, late: int = 0) -> li
         (ranks(1.0, 1.3, last=[0.4, 0.6]), []),  # two workers: not much more often than by chance
         (ranks(1.0, 1.3, last=[0.2, 0.8]), [1]),
         (ranks(1.0, 1.0, 1.3), [2]),  # who comes alone is never the last
+        (ranks(0.0, 1.0, last=[0.0, 1.0]), []),  # who has no images is no measure for others
+        (ranks(0.0, 0.0), []),
     ],
 )
 def test_who_is_slow_all_the_time_is_a_straggler(

@@ -33,6 +33,15 @@ def test_what_is_not_known_of_an_exchange_is_empty() -> None:
     assert rows(told(found), "bn to conv")[0][3:] == ["0.00", "3.000", "0.500"]
 
 
+def test_a_profile_of_version_1_0_has_no_bytes_over_the_segment() -> None:
+    found = document(measure(), measure())
+    (part,) = found["exchanges"]
+    part["wire_bytes"] = 0
+    for key in ("exchanged_bytes", "bound", "bound_seconds", "efficiency"):
+        del part[key]
+    assert rows(told(found), "bn to conv")[0][3:] == ["0.00", "1.000", "3.000", "0.500", "2000.0"]
+
+
 def test_rates_stand_beside_their_shares_of_the_machine() -> None:
     text = told(document())
     head, *_ = rows(text, "stage")

@@ -32,6 +32,7 @@ def exchanged(moving: float, exposed: float, *layers: str) -> dict[str, Any]:
         "exposed_seconds": exposed,
         "packed_bytes": 40,
         "wire_bytes": 0,
+        "exchanged_bytes": 80.0,
         "communication_intensity": None,
     }
 
@@ -109,6 +110,10 @@ def test_a_layer_has_the_exchanges_of_all_that_is_fused_into_it() -> None:
     assert (conv["exchange_seconds"], conv["exposed_seconds"]) == (0.004, 0.002)
     assert (fc["exchange_seconds"], fc["exposed_seconds"]) == (0.006, 0.001)
     assert (load["layer"], load["exchange_seconds"]) == ("data movement", None)
+    untimed = dict.fromkeys(("moving_seconds", "issued_seconds", "exposed_seconds"))
+    nobody = {**PROFILE, "exchanges": [{**exchanged(1, 1, "fc"), **untimed}]}
+    _, fc, _ = layer_rows(step_row("small", "2 workers", nobody))
+    assert (fc["exchange_seconds"], fc["exposed_seconds"]) == (None, None)
     several = {**PROFILE, "exchanges": [exchanged(0.006, 0.001, "bn", "fc"), exchanged(1, 1, "x")]}
     conv, fc, _ = layer_rows(step_row("small", "2 workers", several))
     assert (conv["exchange_seconds"], fc["exchange_seconds"]) == (0.006, None)

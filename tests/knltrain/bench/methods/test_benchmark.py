@@ -59,7 +59,7 @@ def test_two_methods_on_the_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         vectors = {"one worker": 0, "sync_easgd1": 2, "original_easgd": 4}[name]
         assert row["moved_bytes"] == vectors * 4 * lenet().packed_size
         assert row["processor_seconds"] > 0
-        assert 0.7 < row["clocks_share"] <= 1  # by a clock apart from those that add up above
+        assert 0.3 < row["clocks_share"] <= 1  # by a clock apart from those that add up above
         shared = (costs["waiting"] + costs["moving"]) / row["train_seconds"]
         assert row["communication_share"] == pytest.approx(shared)
     assert rows["sync_easgd1"]["cost_seconds"]["center_update"] > 0
