@@ -6,7 +6,14 @@ from pathlib import Path
 
 import click
 
-from knltrain.cli.bench.report import check_files, listed, picture_option, report_option, show
+from knltrain.cli.bench.report import (
+    check_files,
+    listed,
+    picture_option,
+    report_option,
+    show,
+    workers_per_core_option,
+)
 
 SIZES = "4K,16K,64K,256K,1M,4M,16M,28MB,64M,256M,512M"
 
@@ -27,13 +34,7 @@ SIZES = "4K,16K,64K,256K,1M,4M,16M,28MB,64M,256M,512M"
     help="Libraries to compare with; one that is not there is named.",
 )
 @click.option("--network", help="Exchange its parameters packed, and one tensor after the other.")
-@click.option(
-    "--workers-per-core",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="So many share a core, where there are more workers than cores.",
-)
+@workers_per_core_option
 @report_option
 @picture_option("bandwidth over size")
 def exchange(

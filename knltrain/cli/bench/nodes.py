@@ -6,7 +6,13 @@ from pathlib import Path
 
 import click
 
-from knltrain.cli.bench.report import check_files, listed, report_option, show
+from knltrain.cli.bench.report import (
+    check_files,
+    listed,
+    report_option,
+    show,
+    workers_per_core_option,
+)
 from knltrain.cli.saying import say
 from knltrain.errors import ConfigError
 
@@ -45,13 +51,7 @@ from knltrain.errors import ConfigError
 )
 @click.option("--steps", type=click.IntRange(min=1), default=10, show_default=True)
 @click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
-@click.option(
-    "--workers-per-core",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="So many hosts share a core, where there are more hosts than cores.",
-)
+@workers_per_core_option
 @click.option(
     "--trace-steps",
     type=click.IntRange(min=0),

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import click
 
-from knltrain.cli.bench.report import check_files, decimals, listed, report_option, show
+from knltrain.cli.bench.report import (
+    check_files,
+    decimals,
+    listed,
+    report_option,
+    show,
+    workers_per_core_option,
+)
 from knltrain.cli.saying import say
 
 
@@ -40,13 +47,7 @@ from knltrain.cli.saying import say
 )
 @click.option("--steps", type=click.IntRange(min=8), default=120, show_default=True)
 @click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
-@click.option(
-    "--workers-per-core",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="So many share a core, where there are more workers than cores.",
-)
+@workers_per_core_option
 @report_option
 def predict(
     network: str,

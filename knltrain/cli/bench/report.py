@@ -19,6 +19,14 @@ PICTURE_FORMATS = (".png", ".svg", ".pdf")
 
 _NEW_FILE = PathFromHome(dir_okay=False, writable=True, path_type=Path)
 
+workers_per_core_option = click.option(
+    "--workers-per-core",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="So many share a core, where there are more workers or hosts than cores.",
+)
+
 report_option = click.option("--json", "report_file", type=_NEW_FILE, help="Write a JSON file.")
 
 

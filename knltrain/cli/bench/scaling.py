@@ -7,7 +7,14 @@ from typing import Literal
 
 import click
 
-from knltrain.cli.bench.report import check_files, numbers, picture_option, report_option, show
+from knltrain.cli.bench.report import (
+    check_files,
+    numbers,
+    picture_option,
+    report_option,
+    show,
+    workers_per_core_option,
+)
 from knltrain.cli.options import CONFIG, PathFromHome, overrides_option
 from knltrain.cli.saying import say
 
@@ -37,13 +44,7 @@ from knltrain.cli.saying import say
     show_default=True,
     help="Gbit/s of the links between nodes.",
 )
-@click.option(
-    "--workers-per-core",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="So many share a core, where there are more workers than cores.",
-)
+@workers_per_core_option
 @overrides_option
 @click.option(
     "--runs",
