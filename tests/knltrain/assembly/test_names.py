@@ -263,7 +263,7 @@ def test_rules_of_decoding_are_those_of_the_user(config, pictures):
         check_names(config(data__name="tar", data__follow_links=True))
 
 
-@pytest.mark.parametrize(("suffix", "told"), [("", ""), (".gz", "take 980 B and")])
+@pytest.mark.parametrize(("suffix", "told"), [("", ""), (".gz", "take 980 B, and 979 B of memory")])
 def test_room_is_needed_for_the_half_that_is_in_memory(config, tmp_path, monkeypatch, suffix, told):
     pixels = np.random.default_rng(0).integers(0, 256, (20, 7, 7), np.uint8)
     for half, end in (("train", suffix), ("test", "")):
