@@ -61,15 +61,17 @@ def learning_of(entrant: Entrant, task: Task, scaling: Scaling) -> Learning:
 
     With `scaling` "strong" the workers share the task's batch. With "weak" each has as many images
     and P times the rate, after an epoch of warm-up at least, in a P-th of the steps (the linear
-    scaling rule: Goyal et al., *Accurate, Large Minibatch SGD*, 2017). No warm-up takes more than
-    half of the training.
+    scaling rule: Goyal et al., *Accurate, Large Minibatch SGD*, 2017). Workers that never meet
+    learn from their own images alone, and have the rate for these. No warm-up takes more than half
+    of the training.
     """
     settings = task.settings[entrant.method]
     warmup, times = settings.warmup_epochs, entrant.workers if scaling == "weak" else 1
     if times > 1:
         warmup = max(warmup, 1.0)
+    apart = entrant.workers if entrant.method == "none" else 1
     return Learning(
-        task.batch * times, settings.learning_rate * times, min(warmup, task.epochs / 2)
+        task.batch * times, settings.learning_rate * times / apart, min(warmup, task.epochs / 2)
     )
 
 

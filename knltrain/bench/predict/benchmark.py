@@ -11,7 +11,8 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, final
@@ -102,15 +103,15 @@ def run_predict_benchmark(
     cpus = sorted({cpu for group in groups for cpu in group})
     with signals_raise(), temporary_folder() as kept:
         before = bounds_of(cpus)
-
-        def measured(over: Sequence[float | None], light: bool) -> dict[float | None, _Found]:
-            return {
-                link: _over(link, task, groups, runs, failures, rounds, kept.path, light, tell)
-                for link in over
-            }
-
-        exchanges = _fitted(measured(fitted, light=True), runs)
-        found = measured(links, light=False)
+        alone = {link: _Found({name: [] for name in runs}) for link in fitted}
+        found = {link: _Found({name: [] for name in runs}) for link in links}
+        # Whole rounds alternate: what changes the machine's speed in between concerns all alike.
+        grounds = [(True, *each) for each in alone.items()]
+        grounds += [(False, *each) for each in found.items()]
+        for number, (light, link, into) in product(range(1, rounds + 1), grounds):
+            told = f"round {number} of {rounds}"
+            _over(link, task, groups, failures, kept.path, light, into, partial(_tell, tell, told))
+        exchanges = _fitted(alone, runs)
         after = bounds_of(cpus)
     rows = [
         _row(link, found[link], exchanges[name], method_of(runs[name]))
@@ -141,10 +142,15 @@ def run_predict_benchmark(
 @final
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Steps by method, of each round, over a link of so many GB/s."""
+    """Steps by method, of each round, over a link of so many GB/s, measured in each round."""
 
-    gbytes_per_second: float | None
     steps: Mapping[str, list[Steps]]
+    speeds: list[float] = field(default_factory=list)
+
+    @property
+    def gbytes_per_second(self) -> float | None:
+        """The median of the link's speeds; None without one."""
+        return statistics.median(self.speeds) if self.speeds else None
 
     def median(self, method: str) -> float:
         """The median of the rounds' seconds of a step."""
@@ -194,19 +200,19 @@ def _over(
     link: float | None,
     task: Trainings,
     groups: Sequence[Sequence[int]],
-    runs: Mapping[str, RunConfig],
     failures: dict[str, str],
-    rounds: int,
     folder: Path,
     light: bool,
-    tell: Callable[[str], None],
-) -> _Found:
-    """Measure all methods in alternating rounds; one that fails is not tried again."""
-    steps: dict[str, list[Steps]] = {name: [] for name in runs}
+    into: _Found,
+    tell: Callable[[str, str], None],
+) -> None:
+    """Measure all methods once, `into` what was found; one that fails is not tried again."""
     with _ground(link, groups) as ground:
-        speed = None if ground.hosts is None else link_gbytes_per_second(ground.hosts)
+        if ground.hosts is not None:
+            into.speeds.append(link_gbytes_per_second(ground.hosts))
         where = "" if link is None else f" at {link:g} Gbit/s"
-        for number, name in product(range(1, rounds + 1), runs):
+        kind = f"{'exchange alone' if light else 'training'}{where}"
+        for name, steps in into.steps.items():
             if name in failures:
                 continue
             try:
@@ -215,13 +221,14 @@ def _over(
                 if name == COMPUTING:  # without which nothing is predicted
                     raise
                 failures[name] = str(error)
-                tell(f"{name}{where}: failed: {error}")
+                tell(kind, f"{name}: failed: {error}")
                 continue
-            steps[name].append(found)
-            kind = "exchange alone" if light else "training"
-            told = f"{1e3 * found.seconds:.2f} ms a step"
-            tell(f"{kind}{where}, round {number} of {rounds}, {name}: {told}")
-    return _Found(speed, steps)
+            steps.append(found)
+            tell(kind, f"{name}: {1e3 * found.seconds:.2f} ms a step")
+
+
+def _tell(tell: Callable[[str], None], when: str, kind: str, what: str) -> None:
+    tell(f"{kind}, {when}, {what}")
 
 
 @contextmanager

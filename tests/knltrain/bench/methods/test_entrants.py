@@ -4,7 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from knltrain.bench.methods.entrants import ALONE, Entrant, configuration, entrants
+from knltrain.bench.methods.entrants import (
+    ALONE,
+    Entrant,
+    Scaling,
+    configuration,
+    entrants,
+    learning_of,
+)
 from knltrain.bench.methods.task import task_named
 from knltrain.config.methods import METHODS
 from knltrain.errors import ConfigError
@@ -46,6 +53,14 @@ def test_a_link_is_emulated_for_several_workers_alone() -> None:
     )
     assert alone.emulated_link_gbits is None
     assert (several.emulated_link_gbits, several.emulated_latency_us) == (10.0, 5.0)
+
+
+@pytest.mark.parametrize(("scaling", "rate"), [("strong", 0.005), ("weak", 0.02)])
+def test_workers_that_never_meet_have_the_rate_of_their_own_images(
+    scaling: Scaling, rate: float
+) -> None:
+    four = learning_of(Entrant("none", "none", 4), task_named("lenet", None), scaling)
+    assert four.rate == rate
 
 
 def test_a_batch_for_each_worker_makes_fewer_and_longer_steps() -> None:
