@@ -173,15 +173,12 @@ def _bytes_of_a_step(
     """
     from vectorized_ops.shapes import FLOAT_BYTES
 
-    period = method.period_at(step)
-    assert period is not None
     if config.exchange.within_nodes == "device":
         return 0 if config.total_nodes == 1 else None, None
     if config.total_nodes == 1:
-        workers = config.total_workers
-        moved = method.strategy.segment_bytes(method, FLOAT_BYTES * size, workers)
-        return 0, moved / period
-    sent = _wire_bytes(config, method, size)
+        return 0, method.segment_bytes(FLOAT_BYTES * size, config.total_workers, step)
+    sent, period = _wire_bytes(config, method, size), method.period_at(step)
+    assert period is not None
     return None if sent is None else sent / period, None
 
 

@@ -302,9 +302,9 @@ class _Window:
         """The worker waits for the parts in their order, from the end of the gradient on."""
         issued, beside = self._issued.take(), self._spans["beside"]
         count = self._exchanged.shape[1]
-        moved = beside[len(beside) - count :] if count else []
+        moved = beside[-count:]
         gradients = self._spans["gradient"]  # none of a worker without images
-        if not count or len(issued.numbers) != count or len(moved) != count or not gradients:
+        if len(issued.numbers) != count or len(moved) != count or not gradients:
             return
         self._exchanges += 1
         came = gradients[-1][1]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 from knltrain.assembly.names import network_size
 from knltrain.bench.cost_model.all_reduces import AllReduce
@@ -34,8 +34,7 @@ from knltrain.exchange.strategies.parameter_server import ParameterServerStrateg
 from knltrain.exchange.strategies.star import StarStrategy
 from knltrain.exchange.strategies.synchronous import MasterStrategy
 from knltrain.exchange.tree_exchange.trees import best_branches
-
-_FLOAT_BYTES: Final = 4
+from vectorized_ops.shapes import FLOAT_BYTES
 
 
 @final
@@ -101,7 +100,7 @@ def _run(network: str, method: str, ranks: int) -> RunConfig:
 
 
 def _row(config: RunConfig, computing: float, ground: Ground) -> dict[str, Any]:
-    method, size = method_of(config), _FLOAT_BYTES * network_size(config)
+    method, size = method_of(config), FLOAT_BYTES * network_size(config)
     ranks, period = config.total_workers, method.period
     if period is None:
         return _alone(computing)
@@ -146,7 +145,7 @@ def _exchange(
     if method.comes_alone:
         return _visit(method, link, size, ranks, computing, at_once)
     parts = method.parts if method.stream is None else method.stream.fragments
-    sizes = [(part.stop - part.start) * _FLOAT_BYTES if part.stop else size for part in parts]
+    sizes = [(part.stop - part.start) * FLOAT_BYTES if part.stop else size for part in parts]
     return _Exchange("all-reduce", sum(ground.all_reduce(each, ranks) for each in sizes))
 
 

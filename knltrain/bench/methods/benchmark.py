@@ -117,13 +117,11 @@ def _refused(
 
 
 def _moved_bytes(config: RunConfig) -> float:
-    """What all workers move over the segment in a step, the mean over a period."""
+    """What all workers move over the segment in a step behind the first ones."""
     workers = int(config.workers)
     method = plain_method(config, workers)
-    if method.period is None:
-        return 0.0
     vector = FLOAT_BYTES * network_size(config)
-    return workers * method.strategy.segment_bytes(method, vector, workers) / method.period
+    return workers * method.segment_bytes(vector, workers, method.every_step_until)
 
 
 def _in_short(found: RunFigures) -> str:

@@ -65,12 +65,13 @@ class Segment:
         makes progress in its MPI library.
         """
         self._check_word(rank, offset_bytes)
-        swap, before, found = self._remote.compare_swap, 0, None
-        while found != before:
-            before = found or 0
+        before = 0
+        while True:
             after = (before + value + 2**63) % 2**64 - 2**63
-            found = swap(rank, offset_bytes, before, after)
-        return before
+            found = self._remote.compare_swap(rank, offset_bytes, before, after)
+            if found == before:
+                return before
+            before = found
 
     def compare_swap(self, rank: int, offset_bytes: int, expected: int, value: int) -> int:
         """Set an int64 of ``rank`` if it is as ``expected`` (gaspi_atomic_compare_swap).

@@ -294,6 +294,14 @@ class Method:
         """The communication period at a step."""
         return 1 if self.period and step < self.every_step_until else self.period
 
+    def segment_bytes(self, vector: int, workers: int, step: int) -> float:
+        """What each of ``workers`` of a node moves over its segment in a step, for such vectors.
+
+        The mean over the period at that step, of vectors of so many bytes.
+        """
+        period = self.period_at(step)
+        return self.strategy.segment_bytes(self, vector, workers) / period if period else 0.0
+
     def _check_period(self) -> None:
         if self.period is None:
             return

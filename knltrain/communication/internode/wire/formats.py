@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Protocol, final
 
@@ -117,8 +118,31 @@ class Bfloat16(WireFormat):
         self._kernels.add_bfloat16(encoded[: _HALF_BYTES * total.size].view(np.uint16), total)
 
 
+class _Blocks(WireFormat):
+    """Codes of all values, and a scale for each block of 256; the residual is kept."""
+
+    keeps_residual = True
+
+    def __init__(self, kernels: RoundingKernels) -> None:
+        self._kernels = kernels
+
+    @staticmethod
+    @abstractmethod
+    def _codes_for(count: int) -> int:
+        """Return the bytes of the codes of ``count`` values."""
+
+    def bytes_for(self, count: int) -> int:
+        """Return those of scales and codes."""
+        return whole_lines(_scale_bytes(count) + self._codes_for(count))
+
+    def _parts(self, data: ByteArray, count: int) -> tuple[FloatArray, ByteArray]:
+        """The scales and the codes of ``count`` values."""
+        begin = _scale_bytes(count)
+        return data[:begin].view(np.float32), data[begin : begin + self._codes_for(count)]
+
+
 @final
-class Int8(WireFormat):
+class Int8(_Blocks):
     """A byte for each value, and a scale for each block of 256; the residual is kept.
 
     The error of a value is at most half a step, 1/254 of the largest magnitude in its block. A
@@ -127,28 +151,24 @@ class Int8(WireFormat):
     """
 
     name = "int8"
-    keeps_residual = True
 
-    def __init__(self, kernels: RoundingKernels) -> None:
-        self._kernels = kernels
-
-    def bytes_for(self, count: int) -> int:
-        """Return those of scales and codes."""
-        return whole_lines(_scale_bytes(count) + count)
+    @staticmethod
+    def _codes_for(count: int) -> int:
+        return count
 
     def encode(self, values: FloatArray, residual: FloatArray, out: ByteArray) -> None:
         """Write ``values`` + ``residual`` (n,)."""
-        scales, codes = _scales_and_codes(out, values.size, values.size)
+        scales, codes = self._parts(out, values.size)
         self._kernels.encode_int8(values, residual, scales, codes.view(np.int8))
 
     def decode_add(self, encoded: ByteArray, total: FloatArray) -> None:
         """Add what was written to ``total`` (n,)."""
-        scales, codes = _scales_and_codes(encoded, total.size, total.size)
+        scales, codes = self._parts(encoded, total.size)
         self._kernels.add_int8(scales, codes.view(np.int8), total)
 
 
 @final
-class Float4(WireFormat):
+class Float4(_Blocks):
     """4 bits for each value, and a scale for each block of 256; the residual is kept.
 
     A sign and one of seven powers of two, or 0 (E3M0). The error of a value is at most a third of
@@ -157,24 +177,18 @@ class Float4(WireFormat):
     """
 
     name = "float4"
-    keeps_residual = True
 
-    def __init__(self, kernels: RoundingKernels) -> None:
-        self._kernels = kernels
-
-    def bytes_for(self, count: int) -> int:
-        """Return those of scales and codes."""
-        return whole_lines(_scale_bytes(count) + _pairs(count))
+    @staticmethod
+    def _codes_for(count: int) -> int:
+        return -(-count // 2)
 
     def encode(self, values: FloatArray, residual: FloatArray, out: ByteArray) -> None:
         """Write ``values`` + ``residual`` (n,)."""
-        scales, codes = _scales_and_codes(out, values.size, _pairs(values.size))
-        self._kernels.encode_float4(values, residual, scales, codes)
+        self._kernels.encode_float4(values, residual, *self._parts(out, values.size))
 
     def decode_add(self, encoded: ByteArray, total: FloatArray) -> None:
         """Add what was written to ``total`` (n,)."""
-        scales, codes = _scales_and_codes(encoded, total.size, _pairs(total.size))
-        self._kernels.add_float4(scales, codes, total)
+        self._kernels.add_float4(*self._parts(encoded, total.size), total)
 
 
 @final
@@ -218,15 +232,6 @@ class TopK(WireFormat):
 
 def _scale_bytes(count: int) -> int:
     return _FLOAT_BYTES * -(-count // BLOCK)
-
-
-def _pairs(count: int) -> int:
-    return -(-count // 2)
-
-
-def _scales_and_codes(data: ByteArray, count: int, code_bytes: int) -> tuple[FloatArray, ByteArray]:
-    begin = _scale_bytes(count)
-    return data[:begin].view(np.float32), data[begin : begin + code_bytes]
 
 
 def _places_and_values(data: ByteArray, count: int) -> tuple[npt.NDArray[np.int32], FloatArray]:
