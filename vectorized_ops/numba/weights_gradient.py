@@ -124,8 +124,8 @@ class WeightsGradient:
         )  # fmt: skip
         gather_sums(
             sums, rows, channels, shape.kernel[0] * shape.kernel[1],
-            self._given.kernel[1] // shape.kernel[1], panels.starts, panels.widths,
-            panels.of_filter, self._turned, weights_out.reshape(-1),
+            self._given.kernel[1] // shape.kernel[1], panels, self._turned,
+            weights_out.reshape(-1),
         )  # fmt: skip
         if bias_out is not None:
             gather_bias(bias_sums, panels.starts, panels.of_filter, bias_out)

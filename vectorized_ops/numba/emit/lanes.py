@@ -235,6 +235,20 @@ class Lanes:
         """Write a vector of any number of floats to `pointer`."""
         self._builder.store(value, self._builder.bitcast(pointer, value.type.as_pointer()), align=4)
 
+    def store_first(self, value: Value, pointer: Value, number: Value) -> None:
+        """Write the first `number` floats of a vector, of 1 to LANES, or all of them, if more."""
+        store = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+            self._builder.module,
+            ir.FunctionType(
+                ir.VoidType(),
+                [_VECTOR, _VECTOR.as_pointer(), _INT32, ir.VectorType(ir.IntType(1), LANES)],
+            ),
+            f"llvm.masked.store.v{LANES}f32.p0",
+        )
+        mask = self._builder.icmp_signed("<", self.lane_numbers(), self.same(number))
+        target = self._builder.bitcast(pointer, _VECTOR.as_pointer())
+        self._builder.call(store, [value, target, _INT32(4), mask])
+
     def load_part(self, pointer: Value, number: int) -> Value:
         """Return a vector of the `number` floats that begin at `pointer`."""
         kind = ir.VectorType(_FLOAT, number)

@@ -23,7 +23,11 @@ from vectorized_ops.numba.emit.bfloat16 import element, sum_of_pair
 from vectorized_ops.numba.emit.lanes import LANES
 from vectorized_ops.numba.emit.threads import part
 from vectorized_ops.numba.kernels.convolution.direct import Tiles, tile_rows, tiles_of
-from vectorized_ops.numba.kernels.convolution.weights_gradient_tiles import OUTER_PRODUCT, turn_tile
+from vectorized_ops.numba.kernels.convolution.weights_gradient_tiles import (
+    GATHER,
+    OUTER_PRODUCT,
+    turn_tile,
+)
 from vectorized_ops.shapes import ConvolutionShape
 
 PANEL_COLUMNS = 2
@@ -262,10 +266,9 @@ def _inside(begin: int, stride: int, size: int, number: int) -> tuple[int, int]:
     return first, min(number, (size - 1 - begin) // stride + 1)
 
 
-@parallel_kernel
 def gather_sums(
-    sums: Any, rows: int, channels: int, taps: int, neighbours: int, starts: Any, widths: Any,
-    of_filter: Any, turned: bool, out: Any,
+    sums: AnyArray, rows: int, channels: int, taps: int, neighbours: int, panels: Panels,
+    turned: bool, out: AnyArray,
 ) -> None:  # fmt: skip
     """Add up the threads' sums and write them as weights (K, channels, R, S), flat.
 
@@ -274,21 +277,51 @@ def gather_sums(
     Of `channels` the first of so many `neighbours` (see `few_channels`, otherwise 1) are those of
     one tap, the next of the tap beside it, and so on.
     """
+    _gather_sums(
+        GATHER.address(int(turned)), sums, rows, channels, taps, neighbours, panels.starts, panels.widths,
+        panels.of_filter, turned, out,
+    )  # fmt: skip
+
+
+@parallel_kernel
+def _gather_sums(
+    gather: int, sums: Any, rows: int, channels: int, taps: int, neighbours: int, starts: Any,
+    widths: Any, of_filter: Any, turned: bool, out: Any,
+) -> None:  # fmt: skip
+    """See `gather_sums`. `gather` is a function of a tile, for whole vectors of filters."""
     row_blocks, of_tap = (channels + rows - 1) // rows, channels // neighbours
-    for k in numba.prange(len(of_filter)):
-        column = of_filter[k]
-        lane, width = k - starts[column], widths[column] * LANES
-        for c in range(channels):
-            block = c // rows
-            row = c - min(block * rows, channels - rows)
-            first = (column * row_blocks + block) * taps * rows * PANEL + row * width + lane
+    filters, tap_step = len(of_filter), rows * PANEL
+    for item in numba.prange(len(starts) * row_blocks):
+        column, block = item // row_blocks, item % row_blocks
+        first_k = np.searchsorted(of_filter, column)
+        last_k = np.searchsorted(of_filter, column + 1)
+        first_c, last_c = block * rows, min(channels, (block + 1) * rows)
+        step, values = widths[column] * LANES, (last_c - first_c) * taps
+        # Where the sum of the first channel and filter lies, and its weight.
+        begin = item * taps * tap_step - starts[column]
+        begin += (first_c - min(first_c, channels - rows)) * step
+        done = first_k
+        if neighbours == 1:
+            done += (last_k - first_k) // LANES * LANES
+            for k in range(first_k, done, LANES):
+                target = first_c * filters + k if turned else (k * channels + first_c) * taps
+                call_tile(
+                    gather, out, target, filters if turned else channels * taps, sums, begin + k,
+                    sums.shape[1], sums.shape[0], step, tap_step, taps, values,
+                )  # fmt: skip
+        for c in range(first_c, last_c):
+            neighbour, of_taps = c // of_tap, c % of_tap * taps
             for tap in range(taps):
-                total = np.float32(0.0)
-                for share in range(sums.shape[0]):
-                    total += sums[share, first + tap * rows * PANEL]
-                place = (k * of_tap + c % of_tap) * taps + tap
-                place = place * neighbours + c // of_tap
-                out[c * len(of_filter) + k if turned else place] = total
+                place = begin + (c - first_c) * step + tap * tap_step
+                for k in range(done, last_k):
+                    total = np.float32(0.0)
+                    for share in range(sums.shape[0]):
+                        total += sums[share, place + k]
+                    if turned:
+                        out[c * filters + k] = total
+                    else:
+                        at = k * of_tap * taps + of_taps + tap
+                        out[at * neighbours + neighbour] = total
 
 
 @kernel

@@ -225,3 +225,68 @@ def turn_tile(
         return context.get_dummy_value()
 
     return signature, generate
+
+
+@tile
+def gather_tile(
+    typingctx: Any, turned: Any, out: Any, out_index: Any, out_row: Any, sums: Any,
+    sums_index: Any, sums_share: Any, shares: Any, channel_step: Any, tap_step: Any, taps: Any,
+    values: Any,
+) -> Any:  # fmt: skip
+    """Write sums of LANES filters, filters fastest, as rows of channels and taps, taps fastest.
+
+    out[out_index + lane*out_row + q] = sum over s < shares of sums[sums_index + s*sums_share
+    + q/taps*channel_step + q%taps*tap_step + lane] for q < values, of which there is one at least.
+    If `turned` it is out[out_index + q*out_row + lane]. Where sums are added they are a zero first.
+    """
+    index = types.int64
+    signature = types.void(
+        turned, out, index, index, sums, index, index, index, index, index, index, index
+    )  # fmt: skip
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        out_row, share_step, shares, channel_step, tap_step, taps, values = args[3], *args[6:12]
+        target, source = lanes.pointer(1, *args[1:3]), lanes.pointer(4, *args[4:6])
+        zero, last = lanes.integer(0), builder.sub(values, lanes.integer(1))
+
+        def block(number: Value) -> None:
+            first = lanes.product(number, LANES)
+            channel, tap = builder.udiv(first, taps), builder.urem(first, taps)
+            places = []
+            for i in range(LANES):
+                at_channel = lanes.product(channel, channel_step)
+                places.append(lanes.sum(at_channel, lanes.product(tap, tap_step)))
+                # What is behind the last value repeats it.
+                more = builder.icmp_signed("<", lanes.sum(first, i), last)
+                step = builder.select(more, lanes.integer(1), zero)
+                tap = lanes.sum(tap, step)
+                is_next = builder.icmp_signed("==", tap, taps)
+                channel = builder.select(is_next, lanes.sum(channel, 1), channel)
+                tap = builder.select(is_next, zero, tap)
+
+            def share(number: Value, totals: list[Value]) -> list[Value]:
+                start = lanes.at(source, lanes.product(number, share_step))
+                return [
+                    lanes.add(total, lanes.load(lanes.at(start, place)))
+                    for total, place in zip(totals, places, strict=True)
+                ]
+
+            rows = lanes.loop(shares, [lanes.constant(0.0)] * LANES, share)
+            if turned.literal_value:
+                for i, row in enumerate(rows):
+                    q = lanes.sum(first, i)
+                    with builder.if_then(builder.icmp_signed("<=", q, last)):
+                        lanes.store(row, lanes.at(target, lanes.product(out_row, q)))
+                return
+            begin, here = lanes.at(target, first), builder.sub(values, first)
+            for lane, row in enumerate(transposed(lanes, rows)):
+                lanes.store_first(row, lanes.at(begin, lanes.product(out_row, lane)), here)
+
+        repeat(lanes, lanes.quotient(lanes.sum(values, LANES - 1), LANES), block)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+GATHER: Final = TileFunction(gather_tile, ("turned",))

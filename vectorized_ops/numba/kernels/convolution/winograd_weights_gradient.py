@@ -26,7 +26,7 @@ from vectorized_ops.numba.kernels.convolution.weights_gradient import (
     PANEL_COLUMNS,
     turn_pixel,
 )
-from vectorized_ops.numba.kernels.convolution.weights_gradient_tiles import POINT_SUMS
+from vectorized_ops.numba.kernels.convolution.weights_gradient_tiles import GATHER, POINT_SUMS
 from vectorized_ops.numba.kernels.convolution.winograd import GAP
 from vectorized_ops.numba.kernels.convolution.winograd_edge_tiles import (
     Ends,
@@ -186,41 +186,48 @@ def _sum_points(
 @functools.cache
 def square_taps_kernel(outputs: int, taps: int) -> Callable[..., None]:
     """Return the kernel that adds the threads' sums and turns points into taps."""
-    tile = SQUARE_TAPS.address(outputs, taps)
-    return partial(_write_taps, (outputs + taps - 1) ** 2, taps**2, tile)
+    tile, gather = SQUARE_TAPS.address(outputs, taps), GATHER.address(0)
+    return partial(_write_taps, (outputs + taps - 1) ** 2, taps**2, tile, gather)
 
 
 @parallel_kernel
 def _write_taps(
-    points: int, area: int, tile: int, sums: Any, rows: int, channels: int, starts: Any,
-    widths: Any, of_filter: Any, scratch: Any, out: Any,
+    points: int, area: int, tile: int, gather: int, sums: Any, rows: int, channels: int,
+    starts: Any, widths: Any, of_filter: Any, scratch: Any, out: Any,
 ) -> None:  # fmt: skip
-    """Write weights (K, channels, r, r), flat; `scratch` is (threads, r*r, LANES)."""
+    """Write weights (K, channels, r, r), flat; `scratch` is (threads, channels*r*r, LANES)."""
     threads, shares, columns = scratch.shape[0], sums.shape[0], len(starts)
-    row_blocks = (channels + rows - 1) // rows
+    row_blocks, at_once = (channels + rows - 1) // rows, scratch.shape[1] // area
     point = columns * row_blocks * rows * PANEL
-    for thread in numba.prange(threads):
-        for place in range(
-            part(points * point, thread, threads), part(points * point, thread + 1, threads)
-        ):
-            total = sums[0, place]
-            for other in range(1, shares):
-                total += sums[other, place]
-            sums[0, place] = total
+    chunks = (channels + at_once - 1) // at_once
+    for adder in numba.prange(threads if shares > 1 else 0):
+        first, last = part(points * point, adder, threads), part(points * point, adder + 1, threads)
+        for other in range(1, shares):
+            for place in range(first, last):
+                sums[0, place] += sums[other, place]
     for thread in numba.prange(threads):
         own = scratch[thread]
         for item in range(
-            part(columns * channels, thread, threads),
-            part(columns * channels, thread + 1, threads),
+            part(columns * chunks, thread, threads), part(columns * chunks, thread + 1, threads)
         ):
-            column, c = item // channels, item % channels
-            row = c - min(c // rows * rows, channels - rows)
-            begin = (column * row_blocks + c // rows) * rows * PANEL
-            begin += row * widths[column] * LANES
+            column, first_c = item // chunks, item % chunks * at_once
+            number, wide = min(at_once, channels - first_c), widths[column] * LANES
             for vector in range(widths[column]):
-                call_tile(tile, own, sums[0], begin + vector * LANES, point)
+                for i in range(number):
+                    block = (first_c + i) // rows
+                    row = first_c + i - min(block * rows, channels - rows)
+                    begin = (column * row_blocks + block) * rows * PANEL + row * wide
+                    call_tile(tile, own[i * area], sums[0], begin + vector * LANES, point)
+                k = starts[column] + vector * LANES
+                whole = k + LANES <= len(of_filter)
+                if whole and of_filter[k] == column and of_filter[k + LANES - 1] == column:
+                    call_tile(
+                        gather, out, (k * channels + first_c) * area, channels * area, own, 0, 0, 1,
+                        area * LANES, LANES, area, number * area,
+                    )  # fmt: skip
+                    continue
                 for lane in range(LANES):
-                    k = starts[column] + vector * LANES + lane
-                    if k < len(of_filter) and of_filter[k] == column:
-                        for tap in range(area):
-                            out[(k * channels + c) * area + tap] = own[tap, lane]
+                    if k + lane < len(of_filter) and of_filter[k + lane] == column:
+                        weight = ((k + lane) * channels + first_c) * area
+                        for q in range(number * area):
+                            out[weight + q] = own[q, lane]

@@ -107,7 +107,15 @@ def test_pixel_is_turned_and_summed_with_zeros_beside_few_filters(
 
 @pytest.mark.parametrize(
     ("channels", "rows", "neighbours", "taps", "turned"),
-    [(5, 3, 1, 4, False), (6, 4, 3, 4, False), (5, 3, 1, 1, False), (5, 3, 1, 1, True)],
+    [
+        (5, 3, 1, 4, False),
+        (6, 4, 3, 4, False),
+        (5, 3, 1, 1, False),
+        (5, 3, 1, 1, True),
+        (35, 32, 1, 1, False),
+        (35, 32, 1, 1, True),
+        (20, 14, 1, 9, False),
+    ],
 )
 def test_sums_of_all_threads_are_gathered_from_the_tile_that_owns_each_weight(
     channels: int, rows: int, neighbours: int, taps: int, turned: bool
@@ -116,15 +124,17 @@ def test_sums_of_all_threads_are_gathered_from_the_tile_that_owns_each_weight(
     panels = panels_of(filters, 1)
     rng = np.random.default_rng(0)
     tiles = rng.integers(-3, 4, (2, len(panels.starts), 2, taps, rows * PANEL))
-    out = np.full(filters * channels * taps, np.nan, np.float32)
+    whole = np.full(filters * channels * taps + 1, np.nan, np.float32)
     gather_sums(
         tiles.reshape(2, -1).astype(np.float32), rows, channels, taps, neighbours,
-        panels.starts, panels.widths, panels.of_filter, turned, out,
+        panels, turned, whole[:-1],
     )  # fmt: skip
+    out = whole[:-1]
+    assert np.isnan(whole[-1])
     expected = np.empty((filters, channels, taps))
     for k, c in np.ndindex(filters, channels):
         column, block = panels.of_filter[k], c // rows
-        row = c - (0, 2)[block]
+        row = c - min(block * rows, channels - rows)
         place = row * panels.widths[column] * LANES + k - panels.starts[column]
         expected[k, c] = tiles[:, column, block, :, place].sum(axis=0)
     by_neighbour = expected.reshape(filters, neighbours, channels // neighbours, taps)
