@@ -14,9 +14,11 @@ from vectorized_ops.numba.emit.bfloat16 import bfloat16_among
 from vectorized_ops.numba.kernels.convolution.amx import (
     BLOCK,
     AmxOuterProducts,
+    Runs,
     depth_of,
     pack_blocks,
     panels_kernel,
+    runs_of,
 )
 from vectorized_ops.numba.kernels.convolution.amx_packing_tiles import PACKING
 from vectorized_ops.numba.kernels.convolution.destination import destination
@@ -49,6 +51,7 @@ class AmxConvolution(Convolution):
             )
         super().__init__(shape)
         self._native, self._turned = native, None
+        self._runs: dict[int, Runs] = {}
         self._sums = WeightsGradient(shape, self._threads, products=AmxOuterProducts(native))
 
     @property
@@ -87,6 +90,8 @@ class AmxConvolution(Convolution):
             )  # fmt: skip
         source, distance = pixels(inputs)
         tables = self._tables_for(backward, distance)
+        if id(tables) not in self._runs:
+            self._runs[id(tables)] = runs_of(tables, channels, self._depth(channels))
         target, masking, mode = destination(out, mask, mode, source)
         gathered = self._no_moments if moments is None else moments
         by_pixels, by_blocks = split_threads(
@@ -97,7 +102,7 @@ class AmxConvolution(Convolution):
             *target, images, filters, shape.groups, source, channels, packing,
             weights.reshape(-1), kernel, backward, self._depth(channels), packed, not sizes[0],
             bias, tables.segments, tables.first, tables.count, tables.classes, tables.bases,
-            *masking, mode,
+            *self._runs[id(tables)], *masking, mode,
             scratch.reshape(self._threads, -1),
             self._at_once(channels, backward), by_pixels, by_blocks, moments is not None,
             gathered.sums, gathered.pivots, gathered.totals, gathered.real, gathered.images,

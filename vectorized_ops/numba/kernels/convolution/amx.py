@@ -1,9 +1,10 @@
 """Convolution by AMX's tiles: each pixel's inputs become a panel of pairs, then products of it.
 
 Forward and backward-data are correlations, see `direct`. A panel has the pairs of neighbouring
-channels of all taps, in the order of the packed weights: for each vector of images a matrix of
-`depth` rows. Taps outside the image are zeros in it, and so is what fills up whole tiles: an
-infinite weight gives NaN there. Backward-weights is that of `weights_gradient`, with other tiles.
+channels of a pixel's taps, in the order of the packed weights: for each vector of images a matrix
+of up to `depth` rows. Where the pairs of a tap are no whole tiles, taps outside the image are zeros
+in it, and so is what fills up tiles: an infinite weight gives NaN there. Backward-weights is that
+of `weights_gradient`, with other tiles.
 Memory is (H, W, C, N); all arrays are flat.
 """
 
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
+from vectorized_ops.layout import AnyArray
 from vectorized_ops.numba.compiling.compiler import kernel, parallel_kernel
 from vectorized_ops.numba.compiling.tile_functions import NO_TILE, call_tile
 from vectorized_ops.numba.emit.amx import TILE
@@ -33,6 +35,7 @@ from vectorized_ops.numba.kernels.convolution.amx_tiles import (
     TURN_HALF,
 )
 from vectorized_ops.numba.kernels.convolution.direct import tiles_of
+from vectorized_ops.numba.kernels.convolution.taps import TapTables
 from vectorized_ops.numba.kernels.convolution.weights_gradient import weights_gradient_by
 from vectorized_ops.numba.moments import SUMMED_VALUES, SUMS, join_sums
 
@@ -117,10 +120,15 @@ def fill_panel(
     pairs: int, panel: Any, begin: int, depth: int, inputs: Any, base: int, images: int,
     channels: int, segments: Any, first: int, count: int,
 ) -> None:  # fmt: skip
-    """Write the panel of a pixel, see `taps` for its segments; `pairs` is a function of a tile."""
+    """Write the panel of a pixel, see `taps` for its segments; `pairs` is a function of a tile.
+
+    Taps of whole tiles follow one another. Others lie where they do in packed weights, with zeros
+    for those outside the image.
+    """
     half, done, step = (channels + 1) // 2, 0, depth * LANES
+    whole = half % TILE == 0
     for number in range(first, first + count):
-        start = segments[3 * number + 1] // channels * half
+        start = done if whole else segments[3 * number + 1] // channels * half
         _clear(panel, begin, step, images, done, start)
         source = base + segments[3 * number]
         for tap in range(segments[3 * number + 2] // channels):
@@ -129,7 +137,8 @@ def fill_panel(
                 source + tap * channels * images, images, channels,
             )  # fmt: skip
         done = start + segments[3 * number + 2] // channels * half
-    _clear(panel, begin, step, images, done, depth)
+    if not whole:
+        _clear(panel, begin, step, images, done, depth)
 
 
 @kernel
@@ -137,6 +146,28 @@ def _clear(panel: Any, begin: int, step: int, images: int, first: int, last: int
     for vector in range(images // LANES):
         place = begin + vector * step
         panel[place + first * LANES : place + last * LANES] = 0.0
+
+
+class Runs(NamedTuple):
+    """The steps of products, each a tile of pairs, of the panels of each class of pixels.
+
+    `steps` holds for each run its first step in packed weights, and how many it has; `first` and
+    `count` (classes,) say which runs are those of a class (int64 arrays).
+    """
+
+    steps: AnyArray
+    first: AnyArray
+    count: AnyArray
+
+
+def runs_of(tables: TapTables, channels: int, depth: int) -> Runs:
+    """Return what is multiplied of panels that `fill_panel` wrote of such tables."""
+    half, number = (channels + 1) // 2, len(tables.count)
+    if half % TILE:
+        whole = np.array([0, depth // TILE])
+        return Runs(whole, np.zeros(number, np.int64), np.ones(number, np.int64))
+    taps = tables.segments.reshape(-1, 3)[:, 1:] // channels
+    return Runs((taps * (half // TILE)).reshape(-1), tables.first, tables.count)
 
 
 class AmxTiles(NamedTuple):
@@ -175,20 +206,21 @@ def panels_kernel(
 @kernel
 def _multiply(
     tiles: Any, rows: int, out: Any, target: int, weights: Any, first: int, panels: Any, begin: int,
-    steps: int, vectors: int,
+    depth: int, runs: Any, first_run: int, number: int, vectors: int,
 ) -> None:  # fmt: skip
     """Write the products of `rows` tiles of filters and so many vectors of panels."""
-    pairs = vectors // 2
+    pairs, step = vectors // 2, depth * LANES
     if pairs > 0:
         call_tile(
-            tiles.square if rows == 2 else tiles.wide, out, target, weights, first, panels, begin,
-            steps, pairs,
+            tiles.square if rows == 2 else tiles.wide, out, target, weights, first, depth * TILE,
+            panels, begin, step, runs, 2 * first_run, number, pairs,
         )  # fmt: skip
     if vectors % 2 == 1:
-        done = 2 * pairs * TILE * LANES
+        done = 2 * pairs
         call_tile(
-            tiles.tall if rows == 2 else tiles.single, out, target + done * rows, weights, first,
-            panels, begin + done * steps, steps, 1,
+            tiles.tall if rows == 2 else tiles.single, out, target + done * rows * TILE * LANES,
+            weights, first, depth * TILE, panels, begin + done * step, step, runs, 2 * first_run,
+            number, 1,
         )  # fmt: skip
 
 
@@ -215,6 +247,9 @@ def _correlate_panels(
     count: Any,
     classes: Any,
     bases: Any,
+    runs: Any,
+    first_run: Any,
+    run_count: Any,
     mask: Any,
     mask_distance: int,
     mode: int,
@@ -269,21 +304,27 @@ def _correlate_panels(
                             )  # fmt: skip
                             taken += 1
                 here = min(BLOCK, filters - k)
-                rows, vectors = (here + TILE - 1) // TILE, taken * (images // LANES)
+                rows, vectors = (here + TILE - 1) // TILE, images // LANES
                 if packs:
                     pack_block(
                         packing, weights, group, k, here, filters, channels, kernel_size[0],
                         kernel_size[1], backward, depth, own, at_weights,
                     )  # fmt: skip
-                    _multiply(
-                        tiles, rows, own, at_products, own, at_weights, own, 0, depth // TILE,
-                        vectors,
-                    )  # fmt: skip
-                else:
-                    _multiply(
-                        tiles, rows, own, at_products, packed, item * block_size, own, 0,
-                        depth // TILE, vectors,
-                    )  # fmt: skip
+                done, i = 0, 0
+                while i < number:
+                    # Pixels of one class that follow one another, or have no taps.
+                    kind, last = classes[begin + i], i
+                    while last < number and classes[begin + last] == kind:
+                        last += 1
+                    several = last - i if count[kind] > 0 else 0
+                    if several > 0:
+                        _multiply(
+                            tiles, rows, own, at_products + done * rows * TILE * images,
+                            own if packs else packed, at_weights if packs else item * block_size,
+                            own, done * panel, depth, runs, first_run[kind], run_count[kind],
+                            several * vectors,
+                        )  # fmt: skip
+                    done, i = done + several, last
                 k += group * filters
                 place = at_products
                 for pixel in range(begin, begin + number):

@@ -71,17 +71,21 @@ PAIRS: Final = TileFunction(pairs_tile, ())
 @tile
 def products_tile(
     typingctx: Any, rows: Any, columns: Any, native: Any, out: Any, out_index: Any,
-    weights: Any, weights_index: Any, panel: Any, panel_index: Any, steps: Any, items: Any,
+    weights: Any, weights_index: Any, weights_tile: Any, panel: Any, panel_index: Any,
+    panel_vector: Any, runs: Any, runs_index: Any, number: Any, items: Any,
 ) -> Any:  # fmt: skip
     """Write weights x panels: `rows` tiles of filters, `columns` vectors of images at a time.
 
     For i < rows and q < items*columns, out[out_index + ((q*rows + i)*16 + f)*LANES + lane] = sum
-    over t < 16*steps, steps >= 1, of products of pairs, t/16 and t%16 being whole,
-    weights[weights_index + ((i*steps + t/16)*16 + f)*16 + t%16]
-    * panel[panel_index + (q*16*steps + t)*LANES + lane].
+    over `number` runs of steps, at least one, and steps t of each, of products of pairs, p < 16,
+    weights[weights_index + i*weights_tile + ((first + t)*16 + f)*16 + p]
+    * panel[panel_index + q*panel_vector + ((before + t)*16 + p)*LANES + lane].
+    runs[runs_index + 2*run] is the `first` step of a run, and behind it lies how many steps of at
+    least one it has; `before` are those of the runs before it.
     """
     signature = types.void(
-        rows, columns, native, out, _INT, weights, _INT, panel, _INT, _INT, _INT
+        rows, columns, native, out, _INT, weights, _INT, _INT, panel, _INT, _INT, runs, _INT, _INT,
+        _INT,
     )  # fmt: skip
     height, width = rows.literal_value, columns.literal_value
 
@@ -89,35 +93,47 @@ def products_tile(
         lanes = Lanes(context, builder, signature)
         tiles = Tiles(lanes, bool(native.literal_value))
         target, weights = lanes.pointer(3, *args[3:5]), lanes.pointer(5, *args[5:7])
-        panel, steps, size = lanes.pointer(7, *args[7:9]), args[9], TILE * LANES
-        lefts = [lanes.at(weights, lanes.product(steps, i * TILE * TILE)) for i in range(height)]
+        panel, runs, size = lanes.pointer(8, *args[8:10]), lanes.pointer(11, *args[11:13]), TILE**2
+        lefts = [lanes.at(weights, lanes.product(args[7], i)) for i in range(height)]
+        right_size = TILE * LANES
 
         def item(number: Value) -> None:
-            place = lanes.at(panel, lanes.product(lanes.product(number, steps), width * size))
-            rights = [lanes.at(place, lanes.product(steps, j * size)) for j in range(width)]
+            first = lanes.product(number, width)
+            rights = [
+                lanes.at(panel, lanes.product(lanes.sum(first, j), args[10])) for j in range(width)
+            ]
 
-            def step(t: Value, sums: list[Value]) -> list[Value]:
-                at_left, at_right = lanes.product(t, TILE * TILE), lanes.product(t, size)
-                left = [tiles.left(lanes.at(it, at_left), TILE) for it in lefts]
-                right = [tiles.right(lanes.at(it, at_right), LANES) for it in rights]
-                return [
-                    tiles.multiply(sums[j * height + i], left[i], right[j])
-                    for j in range(width)
-                    for i in range(height)
-                ]
+            def run(number: Value, values: list[Value]) -> list[Value]:
+                before, *sums = values
+                told = lanes.at(runs, lanes.product(number, 2))
+                begin, steps = lanes.load_integer(told), lanes.load_integer(lanes.at(told, 1))
 
-            sums = lanes.loop(steps, [tiles.zero() for _ in range(width * height)], step)
-            written = lanes.at(target, lanes.product(number, width * height * size))
+                def step(t: Value, sums: list[Value]) -> list[Value]:
+                    at_left = lanes.product(lanes.sum(begin, t), size)
+                    at_right = lanes.product(lanes.sum(before, t), right_size)
+                    left = [tiles.left(lanes.at(it, at_left), TILE) for it in lefts]
+                    right = [tiles.right(lanes.at(it, at_right), LANES) for it in rights]
+                    return [
+                        tiles.multiply(sums[j * height + i], left[i], right[j])
+                        for j in range(width)
+                        for i in range(height)
+                    ]
+
+                return [lanes.sum(before, steps), *lanes.loop(steps, sums, step)]
+
+            start = [lanes.integer(0), *(tiles.zero() for _ in range(width * height))]
+            _, *sums = lanes.loop(args[13], start, run)
+            written = lanes.at(target, lanes.product(number, width * height * right_size))
             for i, each in enumerate(sums):
-                tiles.store(each, lanes.at(written, i * size), LANES)
+                tiles.store(each, lanes.at(written, i * right_size), LANES)
 
-        repeat(lanes, args[10], item)
+        repeat(lanes, args[14], item)
         return context.get_dummy_value()
 
     return signature, generate
 
 
-PRODUCTS: Final = TileFunction(products_tile, ("rows", "columns", "native"))
+PRODUCTS: Final = TileFunction(products_tile, ("rows", "columns", "native"), runs=_INT)
 
 
 @tile

@@ -16,6 +16,7 @@ from vectorized_ops.numba.kernels.convolution.amx import (
     depth_of,
     fill_panel,
     pack_blocks,
+    runs_of,
 )
 from vectorized_ops.numba.kernels.convolution.amx_packing_tiles import PACKING
 from vectorized_ops.numba.kernels.convolution.amx_tiles import PAIRS
@@ -95,6 +96,40 @@ def test_panels_have_the_pairs_of_all_taps_and_zeros_outside(channels: int, apar
         by_vector = expected.reshape(depth, 2, LANES).swapaxes(0, 1)
         assert panel[5:-1].tobytes() == np.ascontiguousarray(by_vector).tobytes()
         assert_array_equal(np.isnan(panel[[*range(5), -1]]), True)
+
+
+def test_panels_of_whole_tiles_have_the_taps_inside_the_image_alone() -> None:
+    images, channels, half = LANES, 2 * TILE, TILE
+    shape = ConvolutionShape(images, 3, 4, channels, 1, (3, 2), padding=(1, 1))
+    distance, depth = channels * images, depth_of(channels, 6)
+    tables = forward_tables(shape, distance, images)
+    values = np.random.default_rng(0).integers(1, 9, (3, 4, channels, images)).astype(np.float32)
+    pairs = paired(values[:, :, ::2], values[:, :, 1::2])
+    runs = runs_of(tables, channels, depth)
+    for pixel, kind in enumerate(tables.classes):
+        panel = np.full(depth * images, np.nan, np.float32)
+        fill_panel(
+            PAIRS.address(bfloat16=("inputs",)), panel, 0, depth, rounded(values).reshape(-1),
+            tables.bases[pixel], images, channels, tables.segments, tables.first[kind],
+            tables.count[kind],
+        )  # fmt: skip
+        y, x = divmod(pixel, shape.pixels)
+        taps = [
+            (r, s) for r in range(3) for s in range(2) if 0 <= y + r - 1 < 3 and 0 <= x + s - 1 < 4
+        ]
+        expected = np.stack([pairs[y + r - 1, x + s - 1] for r, s in taps])
+        assert panel[: expected.size].tobytes() == expected.tobytes()
+        assert np.isnan(panel[expected.size :]).all()
+        steps = runs.steps.reshape(-1, 2)[runs.first[kind] : runs.first[kind] + runs.count[kind]]
+        found = [first + t for first, number in steps for t in range(number)]
+        assert found == [(2 * r + s) * half // TILE for r, s in taps]
+
+
+def test_panels_of_other_taps_are_one_run_of_all_steps() -> None:
+    shape = ConvolutionShape(LANES, 3, 3, 20, 1, (3, 3), padding=(1, 1))
+    runs = runs_of(forward_tables(shape, 20 * LANES, LANES), 20, depth_of(20, 9))
+    assert runs.steps.tolist() == [0, 6]
+    assert (runs.first.tolist(), runs.count.tolist()) == ([0] * 9, [1] * 9)
 
 
 @pytest.mark.parametrize(

@@ -59,23 +59,32 @@ def test_neighbouring_rows_become_pairs_with_a_zero_beside_the_last(
 
 
 @kernel
-def call_products(address: int, out: Any, weights: Any, panel: Any, steps: int, items: int) -> None:
-    call_tile(address, out, 0, weights, 0, panel, 0, steps, items)
+def call_products(
+    address: int, out: Any, weights: Any, weights_tile: int, panel: Any, panel_vector: int,
+    runs: Any, number: int, items: int,
+) -> None:  # fmt: skip
+    call_tile(
+        address, out, 0, weights, 0, weights_tile, panel, 0, panel_vector, runs, 2, number, items
+    )
 
 
+@pytest.mark.parametrize("runs", [[(0, 5)], [(0, 1), (3, 2)], [(4, 1)]], ids=str)
 @pytest.mark.parametrize(("rows", "columns"), [(2, 2), (2, 1), (1, 2), (1, 1)])
-def test_products_are_those_of_all_tiles_of_filters_and_vectors_of_images(
-    rows: int, columns: int
+def test_products_are_those_of_all_runs_tiles_of_filters_and_vectors_of_images(
+    rows: int, columns: int, runs: list[tuple[int, int]]
 ) -> None:
-    steps, items, depth = 3, 2, 3 * TILE
-    weights, panels = whole(2, rows, TILE, depth), whole(2, items * columns, depth, LANES)
+    steps, items = 5, 2
+    weights, panels = whole(2, rows, TILE, steps * TILE), whole(2, items * columns, 80, LANES)
     tiles = paired(*weights).reshape(rows, TILE, steps, TILE).swapaxes(1, 2)
     out = np.full((items * columns, rows, TILE, LANES), np.nan, np.float32)
     call_products(
         PRODUCTS.address(rows, columns, 0), out.reshape(-1),
-        np.ascontiguousarray(tiles).reshape(-1), paired(*panels).reshape(-1), steps, items,
+        np.ascontiguousarray(tiles).reshape(-1), steps * TILE**2, paired(*panels).reshape(-1),
+        80 * LANES, np.array([(9, 9), *runs]).reshape(-1), len(runs), items,
     )  # fmt: skip
-    assert_array_equal(out, np.einsum("eift,eqtn->qifn", weights, panels))
+    used = [TILE * first + t for first, number in runs for t in range(TILE * number)]
+    expected = np.einsum("eift,eqtn->qifn", weights[..., used], panels[:, :, : len(used)])
+    assert_array_equal(out, expected)
 
 
 @kernel
