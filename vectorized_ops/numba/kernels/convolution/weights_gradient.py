@@ -28,7 +28,7 @@ from vectorized_ops.numba.kernels.convolution.weights_gradient_tiles import (
     OUTER_PRODUCT,
     turn_tile,
 )
-from vectorized_ops.shapes import ConvolutionShape
+from vectorized_ops.shapes import FLOAT_BYTES, ConvolutionShape
 
 PANEL_COLUMNS = 2
 PANEL = PANEL_COLUMNS * LANES
@@ -39,6 +39,10 @@ SMALL_MAP = 64
 
 BLOCK_PIXELS = 16
 """Pixels of a block of a larger map; two lines of a panel would leave the first-level cache."""
+
+
+SUMS_BYTES = 1 << 19
+"""Sums of its own that a thread keeps in its cache, beside a block of images and its panel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,9 @@ class Division:
 def divide(shape: ConvolutionShape, panels: int, threads: int) -> Division:
     """Choose blocks, and the division of threads whose busiest thread has the least to do.
 
-    Sums of its own cost a thread one clearing and one addition to the others' of every weight.
+    Reading a block's images costs a thread about as much as the products of one tap and panel, and
+    going on with a panel's sums as those of one pixel. Sums of its own cost it one clearing and one
+    addition to the others' of every weight, and more time for each block if they leave its cache.
     """
     pixels = -(-shape.pixels // -(-shape.pixels // BLOCK_PIXELS))
     cuts = [(min(shape.lines, max(1, BLOCK_PIXELS // 2 // pixels)), pixels)]
@@ -62,12 +68,18 @@ def divide(shape: ConvolutionShape, panels: int, threads: int) -> Division:
         cuts.insert(0, (shape.lines, shape.pixels))
     divisors = [count for count in range(threads, 0, -1) if threads % count == 0]
     choices = [Division(*cut, count, threads // count) for cut in cuts for count in divisors]
+    taps = shape.kernel[0] * shape.kernel[1]
+    panel_bytes = shape.weights[1] * taps * PANEL * FLOAT_BYTES
 
     def cost(choice: Division) -> float:
         blocks = -(-shape.lines // choice.lines) * -(-shape.pixels // choice.pixels)
-        share = -(-blocks // choice.by_pixels) * -(-panels // choice.by_filters)
-        work = share * choice.lines * choice.pixels * shape.images
-        return work + 16.0 * panels * (choice.by_pixels > 1)
+        own = -(-panels // choice.by_filters)
+        block = choice.lines * choice.pixels
+        work = (block + 1) * own + block / taps
+        work *= -(-blocks // choice.by_pixels) * shape.images
+        if choice.by_pixels == 1:
+            return work
+        return work * (1.0 if own * panel_bytes <= SUMS_BYTES else 1.25) + 16.0 * panels
 
     return min(choices, key=cost)
 

@@ -33,7 +33,7 @@ from vectorized_ops.shapes import ConvolutionShape
         (8, 2, 16, Division(1, 8, 8, 2)),
         (1, 2, 4, Division(1, 1, 1, 4)),
         (14, 2, 1, Division(1, 14, 1, 1)),
-        (14, 4, 4, Division(1, 14, 1, 4)),
+        (14, 4, 4, Division(1, 14, 4, 1)),
         (56, 2, 8, Division(1, 14, 8, 1)),
         (112, 1, 1, Division(1, 16, 1, 1)),
     ],
@@ -50,6 +50,23 @@ def test_blocks_of_narrow_maps_are_several_lines() -> None:
     division = divide(ConvolutionShape(16, 100, 3, 3, 5, (1, 1)), 1, 1)
     assert division.pixels == 3
     assert 1 < division.lines <= BLOCK_PIXELS // 3
+
+
+@pytest.mark.parametrize(
+    ("channels", "taps", "expected"),
+    [
+        (256, 1, Division(1, 14, 2, 1)),
+        (1024, 1, Division(1, 14, 1, 2)),
+        (64, 3, Division(1, 14, 1, 2)),
+    ],
+)
+def test_threads_share_the_filters_where_sums_would_leave_the_cache_or_images_are_read_for_many_taps(
+    channels: int, taps: int, expected: Division
+) -> None:
+    shape = ConvolutionShape(
+        32, 14, 14, channels, 8 * PANEL, (taps, taps), padding=(taps // 2,) * 2
+    )
+    assert divide(shape, 8, 2) == expected
 
 
 @pytest.mark.parametrize("groups", [1, 2, 3])
