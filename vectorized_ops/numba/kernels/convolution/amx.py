@@ -199,7 +199,8 @@ def panels_kernel(
         for columns in (2, 1)
     )
     of_pairs = PAIRS.address(bfloat16=tuple(name for name in bfloat16 if name == "inputs"))
-    finish = FINISH.address(bfloat16=tuple(name for name in bfloat16 if name != "inputs"))
+    stored = tuple(name for name in bfloat16 if name != "inputs")
+    finish = FINISH.address(1 if 1 in widths else 2, bfloat16=stored)
     return partial(_correlate_panels, AmxTiles(square, tall, wide, single, of_pairs, finish))
 
 

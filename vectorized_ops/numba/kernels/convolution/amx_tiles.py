@@ -136,61 +136,78 @@ def products_tile(
 PRODUCTS: Final = TileFunction(products_tile, ("rows", "columns", "native"), runs=_INT)
 
 
+FINISHED: Final = 4
+"""Filters whose results are stored at once."""
+
+
 @tile
 def finish_tile(
-    typingctx: Any, out: Any, out_index: Any, images: Any, products: Any, products_index: Any,
-    products_vector: Any, bias: Any, bias_index: Any, mask: Any, mask_index: Any, mode: Any,
-    filters: Any, wanted: Any, sums: Any, sums_index: Any, pivots: Any, pivots_index: Any,
-    fresh: Any, bits: Any,
+    typingctx: Any, columns: Any, out: Any, out_index: Any, images: Any, products: Any,
+    products_index: Any, products_vector: Any, bias: Any, bias_index: Any, mask: Any,
+    mask_index: Any, mode: Any, filters: Any, wanted: Any, sums: Any, sums_index: Any, pivots: Any,
+    pivots_index: Any, fresh: Any, bits: Any,
 ) -> Any:  # fmt: skip
     """Write products plus bias as the results of `filters` filters of a pixel.
 
     out[out_index + f*images + j*LANES + lane] = bias[bias_index + f]
-    + products[products_index + j*products_vector + f*LANES + lane];
+    + products[products_index + j*products_vector + f*LANES + lane], `columns` vectors at a time;
     `mode`, `mask` and moments are those of `correlation_tile`.
     """
     signature = types.void(
-        out, _INT, _INT, products, _INT, _INT, bias, _INT, mask, _INT, _INT, _INT, types.boolean,
-        sums, _INT, pivots, _INT, types.boolean, bits,
+        columns, out, _INT, _INT, products, _INT, _INT, bias, _INT, mask, _INT, _INT, _INT,
+        types.boolean, sums, _INT, pivots, _INT, types.boolean, bits,
     )  # fmt: skip
+    width = columns.literal_value
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
-        target, products = lanes.pointer(0, *args[0:2]), lanes.pointer(3, *args[3:5])
-        constants, masking = lanes.pointer(6, *args[6:8]), lanes.pointer(8, *args[8:10])
-        totals, pivots = lanes.pointer(13, *args[13:15]), lanes.pointer(15, *args[15:17])
-        real, images, nothing = lanes.pointer(18, args[18]), args[2], lanes.integer(0)
+        target, products = lanes.pointer(1, *args[1:3]), lanes.pointer(4, *args[4:6])
+        constants, masking = lanes.pointer(7, *args[7:9]), lanes.pointer(9, *args[9:11])
+        totals, pivots = lanes.pointer(14, *args[14:16]), lanes.pointer(16, *args[16:18])
+        real, images, nothing = lanes.pointer(19, args[19]), args[3], lanes.integer(0)
 
-        def write(f: Value) -> None:
-            constant = lanes.broadcast(lanes.at(constants, f))
+        def write(f: Value, height: int) -> None:
             row, source = lanes.product(f, images), lanes.at(products, lanes.product(f, LANES))
+            added = [lanes.broadcast(lanes.at(constants, f, i)) for i in range(height)]
 
-            def vector(number: Value) -> None:
-                place = lanes.sum(row, lanes.product(number, LANES))
-                value = lanes.load(lanes.at(source, lanes.product(number, args[5])))
-                results = [lanes.add(constant, value)]
+            def vectors(number: Value) -> None:
+                first = lanes.product(number, width)
+                place = lanes.sum(row, lanes.product(first, LANES))
+                columns = [
+                    lanes.at(source, lanes.product(lanes.sum(first, j), args[6]))
+                    for j in range(width)
+                ]
+                results = [
+                    lanes.add(constant, lanes.load(lanes.at(column, i * LANES)))
+                    for i, constant in enumerate(added)
+                    for column in columns
+                ]
                 store_results(
-                    lanes, results, 1, lanes.at(target, place), lanes.at(masking, place), images,
-                    args[10], nothing,
+                    lanes, results, width, lanes.at(target, place), lanes.at(masking, place),
+                    images, args[11], nothing,
                 )  # fmt: skip
-                with builder.if_then(args[12]):
+                with builder.if_then(args[13]):
                     is_first = builder.icmp_signed("==", number, nothing)
                     gather_moments(
-                        lanes, results, 1, nothing,
+                        lanes, results, width, nothing,
                         lanes.at(totals, lanes.product(f, 2 * LANES)), lanes.at(pivots, f),
-                        builder.and_(args[17], is_first),
-                        lanes.at(real, lanes.product(number, LANES)),
+                        builder.and_(args[18], is_first),
+                        lanes.at(real, lanes.product(first, LANES)),
                     )  # fmt: skip
 
-            repeat(lanes, lanes.quotient(images, LANES), vector)
+            repeat(lanes, lanes.quotient(images, width * LANES), vectors)
 
-        repeat(lanes, args[11], write)
+        whole = lanes.quotient(args[12], FINISHED)
+        repeat(lanes, whole, lambda number: write(lanes.product(number, FINISHED), FINISHED))
+        done = lanes.product(whole, FINISHED)
+        rest = builder.sub(args[12], done)
+        repeat(lanes, rest, lambda number: write(lanes.sum(done, number), 1))
         return context.get_dummy_value()
 
     return signature, generate
 
 
-FINISH: Final = TileFunction(finish_tile, (), bits=types.int32)
+FINISH: Final = TileFunction(finish_tile, ("columns",), bits=types.int32)
 
 
 @tile

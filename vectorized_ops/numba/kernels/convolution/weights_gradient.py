@@ -290,8 +290,8 @@ def gather_sums(
     one tap, the next of the tap beside it, and so on.
     """
     _gather_sums(
-        GATHER.address(int(turned)), sums, rows, channels, taps, neighbours, panels.starts, panels.widths,
-        panels.of_filter, turned, out,
+        GATHER.address(int(turned)), sums, rows, channels, taps, neighbours, panels.starts,
+        panels.widths, panels.of_filter, turned, out,
     )  # fmt: skip
 
 

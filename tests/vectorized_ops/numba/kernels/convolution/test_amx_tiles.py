@@ -93,22 +93,23 @@ def call_finish(
     filters: int, wanted: bool, sums: Any, pivots: Any, fresh: bool, bits: Any,
 ) -> None:  # fmt: skip
     call_tile(
-        address, out, 0, images, products, 0, 5 * LANES, bias, 0, mask, 0, mode, filters, wanted,
+        address, out, 0, images, products, 0, 6 * LANES, bias, 0, mask, 0, mode, filters, wanted,
         sums, 0, pivots, 0, fresh, bits,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("mode", [0, RELU, ADD, MASK, ADD | MASK])
 @pytest.mark.parametrize("is_stored", [True, False])
-def test_results_are_stored_with_bias_in_any_way(mode: int, is_stored: bool) -> None:
-    filters, images = 5, 2 * LANES
+@pytest.mark.parametrize("columns", [1, 2])
+def test_results_are_stored_with_bias_in_any_way(mode: int, is_stored: bool, columns: int) -> None:
+    filters, images = 6, 2 * LANES
     products, bias = whole(2, filters, LANES), whole(filters)
     before, mask = whole(filters, images), whole(filters, images)[::-1].copy()
     out, masking = (rounded(it) if is_stored else it.copy() for it in (before, mask))
     sums, pivots = np.zeros((filters, 2, LANES), np.float32), np.zeros(filters, np.float32)
     bits = np.where(np.arange(images) < images - 3, np.int32(-1), np.int32(0))
     call_finish(
-        FINISH.address(bfloat16=("out", "mask") * is_stored), out.reshape(-1), images,
+        FINISH.address(columns, bfloat16=("out", "mask") * is_stored), out.reshape(-1), images,
         products.reshape(-1), bias, masking.reshape(-1), mode, filters, True, sums.reshape(-1),
         pivots, True, bits,
     )  # fmt: skip
