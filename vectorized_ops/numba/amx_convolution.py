@@ -51,7 +51,7 @@ class AmxConvolution(Convolution):
             )
         super().__init__(shape)
         self._native, self._turned = native, None
-        self._runs: dict[int, Runs] = {}
+        self._runs: dict[tuple[bool, int], Runs] = {}
         self._sums = WeightsGradient(shape, self._threads, products=AmxOuterProducts(native))
 
     @property
@@ -90,8 +90,6 @@ class AmxConvolution(Convolution):
             )  # fmt: skip
         source, distance = pixels(inputs)
         tables = self._tables_for(backward, distance)
-        if id(tables) not in self._runs:
-            self._runs[id(tables)] = runs_of(tables, channels, self._depth(channels))
         target, masking, mode = destination(out, mask, mode, source)
         gathered = self._no_moments if moments is None else moments
         by_pixels, by_blocks = split_threads(
@@ -102,11 +100,18 @@ class AmxConvolution(Convolution):
             *target, images, filters, shape.groups, source, channels, packing,
             weights.reshape(-1), kernel, backward, self._depth(channels), packed, not sizes[0],
             bias, tables.segments, tables.first, tables.count, tables.classes, tables.bases,
-            *self._runs[id(tables)], *masking, mode,
+            *self._runs_for(backward, distance, channels), *masking, mode,
             scratch.reshape(self._threads, -1),
             self._at_once(channels, backward), by_pixels, by_blocks, moments is not None,
             gathered.sums, gathered.pivots, gathered.totals, gathered.real, gathered.images,
         )  # fmt: skip
+
+    def _runs_for(self, backward: bool, distance: int, channels: int) -> Runs:
+        key = backward, distance
+        if key not in self._runs:
+            tables = self._tables_for(backward, distance)
+            self._runs[key] = runs_of(tables, channels, self._depth(channels))
+        return self._runs[key]
 
     def _depth(self, channels: int) -> int:
         return depth_of(channels, self.shape.kernel[0] * self.shape.kernel[1])

@@ -152,20 +152,20 @@ class Runs(NamedTuple):
     """The steps of products, each a tile of pairs, of the panels of each class of pixels.
 
     `steps` holds for each run its first step in packed weights, and how many it has; `first` and
-    `count` (classes,) say which runs are those of a class (int64 arrays).
+    `number` (classes,) say which runs are those of a class (int64 arrays).
     """
 
     steps: AnyArray
     first: AnyArray
-    count: AnyArray
+    number: AnyArray
 
 
 def runs_of(tables: TapTables, channels: int, depth: int) -> Runs:
     """Return what is multiplied of panels that `fill_panel` wrote of such tables."""
-    half, number = (channels + 1) // 2, len(tables.count)
+    half, classes = (channels + 1) // 2, len(tables.count)
     if half % TILE:
         whole = np.array([0, depth // TILE])
-        return Runs(whole, np.zeros(number, np.int64), np.ones(number, np.int64))
+        return Runs(whole, np.zeros(classes, np.int64), np.ones(classes, np.int64))
     taps = tables.segments.reshape(-1, 3)[:, 1:] // channels
     return Runs((taps * (half // TILE)).reshape(-1), tables.first, tables.count)
 

@@ -246,7 +246,7 @@ def gather_tile(
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         lanes = Lanes(context, builder, signature)
-        out_row, share_step, shares, channel_step, tap_step, taps, values = args[3], *args[6:12]
+        out_row, (share_step, shares, channel_step, tap_step, taps, values) = args[3], args[6:12]
         target, source = lanes.pointer(1, *args[1:3]), lanes.pointer(4, *args[4:6])
         zero, last = lanes.integer(0), builder.sub(values, lanes.integer(1))
 

@@ -120,7 +120,7 @@ def test_panels_of_whole_tiles_have_the_taps_inside_the_image_alone() -> None:
         expected = np.stack([pairs[y + r - 1, x + s - 1] for r, s in taps])
         assert panel[: expected.size].tobytes() == expected.tobytes()
         assert np.isnan(panel[expected.size :]).all()
-        steps = runs.steps.reshape(-1, 2)[runs.first[kind] : runs.first[kind] + runs.count[kind]]
+        steps = runs.steps.reshape(-1, 2)[runs.first[kind] : runs.first[kind] + runs.number[kind]]
         found = [first + t for first, number in steps for t in range(number)]
         assert found == [(2 * r + s) * half // TILE for r, s in taps]
 
@@ -129,7 +129,7 @@ def test_panels_of_other_taps_are_one_run_of_all_steps() -> None:
     shape = ConvolutionShape(LANES, 3, 3, 20, 1, (3, 3), padding=(1, 1))
     runs = runs_of(forward_tables(shape, 20 * LANES, LANES), 20, depth_of(20, 9))
     assert runs.steps.tolist() == [0, 6]
-    assert (runs.first.tolist(), runs.count.tolist()) == ([0] * 9, [1] * 9)
+    assert (runs.first.tolist(), runs.number.tolist()) == ([0] * 9, [1] * 9)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_blocks_of_narrow_maps_are_several_lines() -> None:
         (64, 3, Division(1, 14, 1, 2)),
     ],
 )
-def test_threads_share_the_filters_where_sums_would_leave_the_cache_or_images_are_read_for_many_taps(
+def test_threads_share_filters_where_sums_would_leave_the_cache_or_taps_are_many(
     channels: int, taps: int, expected: Division
 ) -> None:
     shape = ConvolutionShape(
