@@ -109,13 +109,19 @@ def _bfloat16(isa: tuple[str, ...]) -> Finding:
     if "avx512_bf16" not in isa:
         text = "no avx512_bf16: backend.precision = 'bfloat16' would be slower than float32"
         return Finding("bfloat16", "ok", text)
-    text = "avx512_bf16: two products for each of float32, with backend.precision = 'bfloat16'"
+    text = (
+        "avx512_bf16, with backend.precision = 'bfloat16': up to two products for each of float32"
+    )
     if "amx_bf16" in isa:
+        text = "avx512_bf16: no faster than float32 where measured"
         refusal = amx_refusal()
         if refusal is not None:
             way_out = "ask for a kernel, and a hypervisor, that let programs use amx_tile"
             return Finding("bfloat16", "warn", f"{text}; amx_bf16 is refused: {refusal}", way_out)
-        text += "; amx_bf16: up to 16 products, used where it is measured to be faster"
+        text += (
+            "; amx_bf16, with backend.precision = 'bfloat16': up to 16 products for each of "
+            "float32, used where it is measured to be faster"
+        )
     return Finding("bfloat16", "ok", text)
 
 

@@ -21,7 +21,7 @@ from vectorized_ops.layout import (
 )
 from vectorized_ops.numba.channel_sums import depthwise_takes
 from vectorized_ops.numba.compiling.autotuning import Choice, chosen
-from vectorized_ops.numba.compiling.compiler import target_has_amx
+from vectorized_ops.numba.compiling.compiler import target_has_amx, target_sums_pairs_faster
 from vectorized_ops.numba.compiling.sources import digest_of_imports
 from vectorized_ops.numba.convolution import Convolution
 from vectorized_ops.numba.grouped_winograd import is_square
@@ -47,10 +47,13 @@ TRANSFORM, WEIGHT = 6.0, 30.0
 Measured on two cores of an AMD EPYC (Zen 4).
 """
 
-AMX_PRODUCT, AMX_PANEL = 1 / 8, 2.5
-"""The same of a product by AMX and of a value of its panels, which was measured there.
+PAIRED, PAIRED_BESIDE_AMX = 0.5, 2.0
+"""The same of a product by AVX512_BF16, and on processors with AMX; see `compiler`."""
 
-The peak of the products is 16 times float32's; they were not measured on real hardware.
+AMX_PRODUCT, AMX_PANEL = 1 / 8, 2.5
+"""The same of a product by AMX, and of a value of its panels (measured on Zen 4).
+
+On Emerald Rapids a product took between a quarter, with both cores at work, and a fourteenth.
 """
 
 AMX_SHARE = 0.75
@@ -224,6 +227,7 @@ def _choose(
     if len(made) == 1:
         asked = {**dict.fromkeys(DIRECTIONS, "direct"), **asked}
     rounded, choices = told == _ROUNDED, {}
+    of_pair = PAIRED if target_sums_pairs_faster() else PAIRED_BESIDE_AMX
     for direction in DIRECTIONS:
         if (name := asked.get(direction)) is not None:
             choices[direction] = _checked(shape, made, direction, name, told)
@@ -234,7 +238,7 @@ def _choose(
             if hasattr(operation, direction) and not (name == "amx" and amx_missing())
         }
         question = f"{direction} {shape!r}{told}"
-        product = 0.5 if rounded and _has_pairs(shape, direction) else 1.0
+        product = of_pair if rounded and _has_pairs(shape, direction) else 1.0
         expected = {name: _cost(shape, name, direction, product) for name in candidates}
         choices[direction] = chosen(question, candidates, cautious(expected), made_by)
     for operation in made.values():  # what they measured with, for those of a whole network

@@ -13,15 +13,16 @@ if TYPE_CHECKING:
 def precision_here(asked: str, emulate: bool, where: str = "backend") -> str:
     """Return what `backend.precision` means on the processor compiled for: float32 or bfloat16.
 
-    `where` is the table that asks for it. Raises ConfigError for "bfloat16" where it is slower than
-    float32, unless it is to `emulate`.
+    "auto" is float32 where AMX, to which the processor leaves bfloat16, is missing. `where` is the
+    table that asks. Raises ConfigError for "bfloat16" without its instructions, unless it is to
+    `emulate` them.
     """
     if asked == "float32":
         return asked
     from vectorized_ops.numba.emit.bfloat16 import IS_NATIVE
 
     if asked == "auto":
-        return "bfloat16" if IS_NATIVE else "float32"
+        return "bfloat16" if IS_NATIVE and _is_faster() else "float32"
     if not IS_NATIVE and not emulate:
         raise ConfigError(
             f"{where}.precision = 'bfloat16': this processor has no AVX512_BF16, without which it "
@@ -29,6 +30,13 @@ def precision_here(asked: str, emulate: bool, where: str = "backend") -> str:
             f"{where}.emulate_bfloat16 = true"
         )
     return asked
+
+
+def _is_faster() -> bool:
+    from vectorized_ops.numba.compiling.compiler import target_sums_pairs_faster
+    from vectorized_ops.numba.tuned_convolution import amx_missing
+
+    return target_sums_pairs_faster() or amx_missing() is None
 
 
 def check_here(backend: BackendConfig, where: str) -> None:

@@ -46,8 +46,11 @@ def test_processor_without_wide_vectors_is_worth_a_warning(
 @pytest.mark.parametrize(
     ("isa", "told"),
     [
-        (("avx512f", "avx512_bf16"), "two products for each of float32"),
-        (("avx512_bf16", "amx_bf16"), "amx_bf16: up to 16 products, used where it is measured"),
+        (("avx512f", "avx512_bf16"), "up to two products for each of float32"),
+        (
+            ("avx512_bf16", "amx_bf16"),
+            "up to 16 products for each of float32, used where it is measured",
+        ),
     ],
 )
 def test_instructions_for_bfloat16_are_told(

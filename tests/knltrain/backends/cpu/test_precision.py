@@ -27,6 +27,7 @@ from knltrain.network.layers import Dropout
 from knltrain.network.network import Network
 from knltrain.network.parameters import ParameterVector
 from vectorized_ops.numba import amx_permission, tuned_convolution
+from vectorized_ops.numba.compiling import compiler
 from vectorized_ops.numba.emit import bfloat16
 
 ROOT = Path(__file__).parents[4]
@@ -227,7 +228,19 @@ def test_precision_follows_from_the_processor(
     monkeypatch: pytest.MonkeyPatch, asked: str, emulate: bool, is_native: bool, expected: str
 ) -> None:
     monkeypatch.setattr(bfloat16, "IS_NATIVE", is_native)
+    monkeypatch.setattr(compiler, "target_sums_pairs_faster", lambda: True)
     assert precision_here(asked, emulate) == expected
+
+
+@pytest.mark.parametrize(("missing", "expected"), [(None, ROUNDED), ("Linux says no", "float32")])
+def test_automatic_precision_is_float32_where_the_tiles_that_bfloat16_is_left_to_are_refused(
+    monkeypatch: pytest.MonkeyPatch, missing: str | None, expected: str
+) -> None:
+    monkeypatch.setattr(bfloat16, "IS_NATIVE", True)
+    monkeypatch.setattr(compiler, "target_sums_pairs_faster", lambda: False)
+    monkeypatch.setattr(tuned_convolution, "amx_missing", lambda: missing)
+    assert precision_here("auto", emulate=False) == expected
+    assert precision_here(ROUNDED, emulate=False) == ROUNDED
 
 
 def test_a_processor_without_instructions_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
