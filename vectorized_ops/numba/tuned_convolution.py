@@ -227,7 +227,6 @@ def _choose(
     if len(made) == 1:
         asked = {**dict.fromkeys(DIRECTIONS, "direct"), **asked}
     rounded, choices = told == _ROUNDED, {}
-    of_pair = PAIRED if target_sums_pairs_faster() else PAIRED_BESIDE_AMX
     for direction in DIRECTIONS:
         if (name := asked.get(direction)) is not None:
             choices[direction] = _checked(shape, made, direction, name, told)
@@ -238,7 +237,7 @@ def _choose(
             if hasattr(operation, direction) and not (name == "amx" and amx_missing())
         }
         question = f"{direction} {shape!r}{told}"
-        product = of_pair if rounded and _has_pairs(shape, direction) else 1.0
+        product = of_pair() if rounded and _has_pairs(shape, direction) else 1.0
         expected = {name: _cost(shape, name, direction, product) for name in candidates}
         choices[direction] = chosen(question, candidates, cautious(expected), made_by)
     for operation in made.values():  # what they measured with, for those of a whole network
@@ -270,6 +269,11 @@ def _why_not_amx(shape: ConvolutionShape, rounded: bool) -> str:
     if (missing := amx_missing()) is None:
         return "it is not among the algorithms that may be chosen from"
     return f"{missing}; backend.emulate_bfloat16 = true computes its results without it"
+
+
+def of_pair() -> float:
+    """Return what is expected of a product by AVX512_BF16 here, in multiplications of float32."""
+    return PAIRED if target_sums_pairs_faster() else PAIRED_BESIDE_AMX
 
 
 def _has_pairs(shape: ConvolutionShape, direction: str) -> bool:

@@ -16,7 +16,7 @@ from vectorized_ops.bfloat16 import rounded, widened
 from vectorized_ops.errors import OperationError
 from vectorized_ops.implementations import operations
 from vectorized_ops.layout import STORED, aligned_zeros, zeros_images_last
-from vectorized_ops.numba import amx_dense
+from vectorized_ops.numba import amx_dense, tuned_convolution
 from vectorized_ops.numba.amx_dense import AmxDense, rounded_dense
 from vectorized_ops.numba.compiling import autotuning, compiler
 from vectorized_ops.numba.compiling.autotuning import Choice
@@ -41,10 +41,19 @@ def test_results_are_rounded_once(data: st.DataObject, dense_contract: Callable[
     dense_contract(ROUNDED, data.draw)
 
 
-@pytest.mark.parametrize(("images", "names"), [(32, ["pairs"]), (256, ["pairs", "amx"])])
+@pytest.mark.parametrize(
+    ("images", "faster", "names"),
+    [
+        (32, True, ["pairs"]),
+        (256, True, ["pairs", "amx"]),
+        (7, False, ["pairs"]),
+        (8, False, ["pairs", "amx"]),
+    ],
+)
 def test_the_faster_way_is_taken_where_products_outweigh_the_packing_of_weights(
-    images: int, names: list[str], monkeypatch: pytest.MonkeyPatch
+    images: int, faster: bool, names: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tuned_convolution, "target_sums_pairs_faster", lambda: faster)
     tried: list[str] = []
 
     def choose(

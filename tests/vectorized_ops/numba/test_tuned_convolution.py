@@ -63,16 +63,23 @@ def test_candidates_are_asked_for_by_direction_and_shape(monkeypatch: pytest.Mon
     assert len({question for question, _ in asked}) == 3
 
 
+@pytest.mark.parametrize("processor", ["znver4", "sapphirerapids"])
 def test_choices_that_come_with_the_package_answer_what_is_asked(
-    monkeypatch: pytest.MonkeyPatch,
+    processor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shipped = autotuning.choices_in(autotuning.SHIPPED / "znver4.json")
+    missing = None if processor == "sapphirerapids" else "no AMX"
+    monkeypatch.setattr(tuned_convolution, "amx_missing", lambda: missing)
+    shipped = autotuning.choices_in(autotuning.SHIPPED / f"{processor}.json")
     shapes = {question.partition(" ")[2] for question in shipped}
     assert len(shipped) > 50
     asked = answering(monkeypatch, **dict.fromkeys(DIRECTIONS, "direct"))
     for text in shapes:
-        TunedConvolution(eval(text, {"ConvolutionShape": ConvolutionShape}))
-    assert set(shipped) <= {question for question, names in asked if len(names) > 1}
+        shape, of_bfloat16, _ = text.partition(" in bfloat16")
+        made = eval(shape, {"ConvolutionShape": ConvolutionShape})
+        TunedConvolution(made, kept=np.uint16 if of_bfloat16 else np.float32)
+    candidates = dict(asked)
+    assert all(len(candidates[question]) > 1 for question in shipped)
+    assert all(name in candidates[question] for question, name in shipped.items())
 
 
 def test_strassens_algorithm_is_a_candidate_for_single_taps_and_not_for_their_gradient(

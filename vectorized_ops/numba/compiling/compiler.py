@@ -104,7 +104,7 @@ def target_sums_pairs_faster() -> bool:
     """Tell whether AVX512_BF16 sums products faster than AVX-512 those of float32, if it is there.
 
     Processors with AMX leave bfloat16 to it: AVX512_BF16 has half the speed of float32 on Emerald
-    Rapids (measured, 80 to 160 GFLOP/s of a core), and twice its speed on Zen 4.
+    Rapids (docs/precision.md), and twice its speed on Zen 4.
     """
     name = SETTINGS.CPU_NAME or llvmlite.binding.get_host_cpu_name()
     return name not in _AMX_PROCESSORS
