@@ -81,7 +81,8 @@ class BackendConfig(Table):
         default="float32",
         description="what numba keeps activations and their gradients in, and torch rounds the"
         " products of layers to; tf32: on NVIDIA GPUs; auto: bfloat16 where numba's processor has"
-        " instructions for it, else float32, as with layout = 'channels_last'",
+        " instructions for it, else float32, as with layout = 'channels_last', and where AMX is"
+        " refused on a processor that is slower without",
     )
     emulate_bfloat16: bool = Field(
         default=False,

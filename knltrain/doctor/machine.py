@@ -109,19 +109,18 @@ def _bfloat16(isa: tuple[str, ...]) -> Finding:
     if "avx512_bf16" not in isa:
         text = "no avx512_bf16: backend.precision = 'bfloat16' would be slower than float32"
         return Finding("bfloat16", "ok", text)
-    text = (
-        "avx512_bf16, with backend.precision = 'bfloat16': up to two products for each of float32"
-    )
+    from vectorized_ops.numba.compiling.compiler import target_sums_pairs_faster
+
+    asked = "with backend.precision = 'bfloat16'"
+    text = f"avx512_bf16, {asked}: up to two products for each of float32"
+    if not target_sums_pairs_faster():
+        text = "avx512_bf16: slower than float32, which 'auto' is without AMX"
     if "amx_bf16" in isa:
-        text = "avx512_bf16: no faster than float32 where measured"
         refusal = amx_refusal()
         if refusal is not None:
             way_out = "ask for a kernel, and a hypervisor, that let programs use amx_tile"
             return Finding("bfloat16", "warn", f"{text}; amx_bf16 is refused: {refusal}", way_out)
-        text += (
-            "; amx_bf16, with backend.precision = 'bfloat16': up to 16 products for each of "
-            "float32, used where it is measured to be faster"
-        )
+        text = f"amx_bf16, {asked}: up to 16 products for each of float32, where that is faster"
     return Finding("bfloat16", "ok", text)
 
 

@@ -15,6 +15,7 @@ from vectorized_ops.numba.kernels.convolution.amx import (
     BLOCK,
     AmxOuterProducts,
     Runs,
+    are_whole_tiles,
     depth_of,
     pack_blocks,
     panels_kernel,
@@ -97,12 +98,13 @@ class AmxConvolution(Convolution):
         )
         stored = bfloat16_among(inputs=source, out=target[0], mask=masking[0])
         panels_kernel(filters, images, self._native, stored)(
-            *target, images, filters, shape.groups, source, channels, packing,
-            weights.reshape(-1), kernel, backward, self._depth(channels), packed, not sizes[0],
-            bias, tables.segments, tables.first, tables.count, tables.classes, tables.bases,
+            *target, images, filters, shape.groups, source, channels,
+            are_whole_tiles(channels), packing, weights.reshape(-1), kernel, backward,
+            self._depth(channels), packed, not sizes[0], bias, tables.segments, tables.first,
+            tables.count, tables.classes, tables.bases,
             *self._runs_for(backward, distance, channels), *masking, mode,
-            scratch.reshape(self._threads, -1),
-            self._at_once(channels, backward), by_pixels, by_blocks, moments is not None,
+            scratch.reshape(self._threads, -1), self._at_once(channels, backward), by_pixels,
+            by_blocks, moments is not None,
             gathered.sums, gathered.pivots, gathered.totals, gathered.real, gathered.images,
         )  # fmt: skip
 

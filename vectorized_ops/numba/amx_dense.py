@@ -15,7 +15,7 @@ from vectorized_ops.numba.compiling.sources import digest_of_imports
 from vectorized_ops.numba.dense import Dense
 from vectorized_ops.numba.kernels.convolution.amx import depth_of
 from vectorized_ops.numba.kernels.convolution.direct import PANEL_BYTES
-from vectorized_ops.numba.tuned_convolution import AMX_PRODUCT, cautious, of_pair
+from vectorized_ops.numba.tuned_convolution import AMX_PRODUCT, cautious, pair_cost
 from vectorized_ops.shapes import FLOAT_BYTES, ConvolutionShape
 
 MOST_PANEL_BYTES: Final = 4 * PANEL_BYTES
@@ -96,7 +96,7 @@ def rounded_dense(images: int, inputs: int, outputs: int) -> Dense:
 
     candidates = {name: partial(compute, operation) for name, operation in made.items()}
     question = f"dense of {images} images, {inputs} inputs, {outputs} outputs in bfloat16"
-    expected = {"pairs": images * of_pair(), "amx": images * AMX_PRODUCT + PACKED_WEIGHT}
+    expected = {"pairs": images * pair_cost(), "amx": images * AMX_PRODUCT + PACKED_WEIGHT}
     sources = digest_of_imports(__name__)
     return made[chosen(question, candidates, cautious(expected), sources).name]
 

@@ -53,7 +53,8 @@ PAIRED, PAIRED_BESIDE_AMX = 0.5, 2.0
 AMX_PRODUCT, AMX_PANEL = 1 / 8, 2.5
 """The same of a product by AMX, and of a value of its panels (measured on Zen 4).
 
-On Emerald Rapids a product took between a quarter, with both cores at work, and a fourteenth.
+On Emerald Rapids a product took between a quarter, with both cores at work, and a fourteenth: what
+is expected lies between, and decides only what is measured.
 """
 
 AMX_SHARE = 0.75
@@ -154,7 +155,8 @@ class TunedConvolution(ChosenConvolution):
 
     A NaN or infinity affects the outputs that it contributes to. By Winograd's algorithms it
     affects all of their tile; by Strassen's two pixels and, in weights, also the filter, or
-    channel, half of all away; by AMX an infinite weight also outputs where it lies outside.
+    channel, half of all away; by AMX an infinite weight also outputs where it lies outside, unless
+    a group's channels (backward its filters) fill tiles of 32.
     """
 
     def __init__(
@@ -237,7 +239,7 @@ def _choose(
             if hasattr(operation, direction) and not (name == "amx" and amx_missing())
         }
         question = f"{direction} {shape!r}{told}"
-        product = of_pair() if rounded and _has_pairs(shape, direction) else 1.0
+        product = pair_cost() if rounded and _has_pairs(shape, direction) else 1.0
         expected = {name: _cost(shape, name, direction, product) for name in candidates}
         choices[direction] = chosen(question, candidates, cautious(expected), made_by)
     for operation in made.values():  # what they measured with, for those of a whole network
@@ -271,7 +273,7 @@ def _why_not_amx(shape: ConvolutionShape, rounded: bool) -> str:
     return f"{missing}; backend.emulate_bfloat16 = true computes its results without it"
 
 
-def of_pair() -> float:
+def pair_cost() -> float:
     """Return what is expected of a product by AVX512_BF16 here, in multiplications of float32."""
     return PAIRED if target_sums_pairs_faster() else PAIRED_BESIDE_AMX
 
@@ -297,9 +299,12 @@ def _cost(shape: ConvolutionShape, algorithm: str, direction: str, product: floa
         results, taps = shape.lines * shape.pixels, shape.kernel[0] * shape.kernel[1]
         products = pairs * results * taps
         if algorithm == "amx":
+            from vectorized_ops.numba.kernels.convolution.amx import are_whole_tiles
+
             copied = {"forward": shape.channels * taps, "backward_data": shape.filters * taps}
             computed = float(results)
-            if direction == "backward_data":  # all taps of each pixel that any of them reaches
+            if direction == "backward_data" and not are_whole_tiles(shape.filters // shape.groups):
+                # All taps of each pixel that any of them reaches.
                 height, width = (
                     side * min(1.0, window / step)
                     for side, window, step in zip(size, shape.kernel, shape.stride, strict=True)

@@ -72,7 +72,7 @@ class WeightsGradient:
         self._images, self._threads = padded_images(shape.images), threads
         self._panels = panels_of(shape.filters, shape.groups)
         self._shape = widened(shape) if widens(shape) else shape
-        self._division = divide(shape, len(self._panels.starts), threads)
+        self._division = divide(self._shape, len(self._panels.starts), threads)
 
     @property
     def scratch_size(self) -> int:

@@ -22,7 +22,7 @@ def precision_here(asked: str, emulate: bool, where: str = "backend") -> str:
     from vectorized_ops.numba.emit.bfloat16 import IS_NATIVE
 
     if asked == "auto":
-        return "bfloat16" if IS_NATIVE and _is_faster() else "float32"
+        return "bfloat16" if IS_NATIVE and _bfloat16_is_faster() else "float32"
     if not IS_NATIVE and not emulate:
         raise ConfigError(
             f"{where}.precision = 'bfloat16': this processor has no AVX512_BF16, without which it "
@@ -32,11 +32,15 @@ def precision_here(asked: str, emulate: bool, where: str = "backend") -> str:
     return asked
 
 
-def _is_faster() -> bool:
+def _bfloat16_is_faster() -> bool:
+    """Whether this processor multiplies bfloat16 faster than float32, if it has AVX512_BF16."""
     from vectorized_ops.numba.compiling.compiler import target_sums_pairs_faster
+
+    if target_sums_pairs_faster():
+        return True
     from vectorized_ops.numba.tuned_convolution import amx_missing
 
-    return target_sums_pairs_faster() or amx_missing() is None
+    return amx_missing() is None
 
 
 def check_here(backend: BackendConfig, where: str) -> None:

@@ -5,8 +5,8 @@
 Answers {"sgemm_gflops", "copy_gbytes_per_second"}: the faster of NumPy's and PyTorch's product of
 two 2048 x 2048 float32 matrices, and a copy of 128 MiB, bytes read and bytes written counted. With
 PRECISION bfloat16 also "bfloat16_gemm_gflops", PyTorch's product of such matrices in it, and
-"bfloat16_convolution_gflops", the cpu backend's 1x1 convolution by direct sums, or by AMX where it
-is.
+"bfloat16_convolution_gflops", the cpu backend's 1x1 convolution by direct sums, or by AMX if the
+processor has it.
 
 On a device, PyTorch's product of two 8192 x 8192 matrices in that precision is "sgemm_gflops", and
 the copy one of 1 GiB there; where DEVICE is the host, of the sizes above.
@@ -25,7 +25,6 @@ import torch
 from knltrain.bench.step.protocol import serve
 from vectorized_ops.bfloat16 import rounded
 from vectorized_ops.implementations import operations
-from vectorized_ops.numba.tuned_convolution import DIRECTIONS, amx_missing
 from vectorized_ops.shapes import ConvolutionShape
 
 SIDE = 2048
@@ -72,6 +71,8 @@ def main(threads: int, precision: str = "float32") -> None:
 
 def _own_convolution(threads: int) -> Callable[[], object]:
     """Return what computes CONVOLUTION in bfloat16."""
+    from vectorized_ops.numba.tuned_convolution import DIRECTIONS, amx_missing
+
     ours = operations("numba", precision="bfloat16")
     algorithm = "direct" if amx_missing() else "amx"
     ours.use_threads(threads)

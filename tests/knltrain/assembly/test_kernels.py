@@ -13,6 +13,7 @@ import pytest
 from knltrain.assembly.kernels import compile_kernels, known_kernels, take_step
 from knltrain.assembly.names import build_network
 from knltrain.data.dataset import Batch
+from vectorized_ops.numba.compiling import compiler
 from vectorized_ops.numba.compiling.compiler import CACHE_FOLDER
 from vectorized_ops.numba.compiling.packages import packaged_processor
 from vectorized_ops.numba.emit import bfloat16
@@ -192,6 +193,7 @@ def test_kernels_are_known_for_the_precision_and_the_algorithms_of_a_run(
         return {known.name, known.packaged_name}
 
     monkeypatch.setattr(bfloat16, "IS_NATIVE", True)
+    monkeypatch.setattr(compiler, "target_sums_pairs_faster", lambda: True)
     backend = {"backend__name": "cpu", "backend__implementation": "numba"}
     rounded = {"backend__precision": "bfloat16"}
     asked = {"backend__algorithms": {"*": "direct"}}

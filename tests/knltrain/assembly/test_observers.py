@@ -218,6 +218,8 @@ def test_products_are_measured_in_the_precision_of_the_run(
     config, tmp_path, monkeypatch, chosen, is_native, expected
 ):
     monkeypatch.setattr("vectorized_ops.numba.emit.bfloat16.IS_NATIVE", is_native)
+    compiler = "vectorized_ops.numba.compiling.compiler"
+    monkeypatch.setattr(f"{compiler}.target_sums_pairs_faster", lambda: True)
     backend = {f"backend__{name}": value for name, value in chosen.items()}
     backend.update(backend__name="cpu", backend__implementation="numba")
     chosen = config(workers=1, train__profile_steps=2, **backend)

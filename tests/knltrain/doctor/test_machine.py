@@ -7,6 +7,7 @@ import pytest
 from affinity import AllowedResources
 from affinity.topology import Core, NumaNode, Topology
 from knltrain.doctor import machine
+from vectorized_ops.numba.compiling import compiler
 
 
 def _topology(isa: tuple[str, ...]) -> Topology:
@@ -47,26 +48,28 @@ def test_processor_without_wide_vectors_is_worth_a_warning(
     ("isa", "told"),
     [
         (("avx512f", "avx512_bf16"), "up to two products for each of float32"),
-        (
-            ("avx512_bf16", "amx_bf16"),
-            "up to 16 products for each of float32, used where it is measured",
-        ),
+        (("avx512_bf16", "amx_bf16"), "up to 16 products for each of float32"),
     ],
 )
 def test_instructions_for_bfloat16_are_told(
     isa: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "amx_refusal", lambda: None)
+    monkeypatch.setattr(compiler, "target_sums_pairs_faster", lambda: True)
     findings = {f.subject: f for f in machine.machine_findings(_topology(isa), (0,))}
     assert told in findings["bfloat16"].text
 
 
 def test_tiles_that_the_kernel_refuses_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "amx_refusal", lambda: "arch_prctl says no")
+    monkeypatch.setattr(compiler, "target_sums_pairs_faster", lambda: False)
     isa = "avx512_bf16", "amx_bf16"
     findings = {f.subject: f for f in machine.machine_findings(_topology(isa), (0,))}
     assert findings["bfloat16"].level == "warn"
-    assert "amx_bf16 is refused: arch_prctl says no" in findings["bfloat16"].text
+    assert findings["bfloat16"].text == (
+        "avx512_bf16: slower than float32, which 'auto' is without AMX; "
+        "amx_bf16 is refused: arch_prctl says no"
+    )
     assert "hypervisor" in findings["bfloat16"].way_out
 
 

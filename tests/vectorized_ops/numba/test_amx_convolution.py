@@ -46,6 +46,9 @@ SHAPES = {
     "one channel": ConvolutionShape(7, 6, 6, 1, 1, (5, 5), padding=(2, 2)),
     "stride beyond the kernel": ConvolutionShape(32, 5, 5, 15, 3, (1, 1), (2, 2)),
     "more blocks of channels": ConvolutionShape(32, 3, 3, 70, 16, (1, 2)),
+    "whole tiles": ConvolutionShape(32, 5, 6, 64, 32, (3, 3), padding=(1, 1)),
+    "phases of whole tiles": ConvolutionShape(48, 6, 6, 32, 64, (3, 3), (2, 2), (1, 1)),
+    "groups of whole tiles": ConvolutionShape(16, 4, 3, 62, 64, (3, 3), padding=(1, 1), groups=2),
 }
 
 
@@ -59,7 +62,7 @@ def test_results_are_rounded_once(shape: ConvolutionShape) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 6, 64])
-@pytest.mark.parametrize("name", ["plain", "groups", "one pixel"])
+@pytest.mark.parametrize("name", ["plain", "groups", "one pixel", "whole tiles"])
 def test_work_is_divided_among_any_number_of_threads_and_nothing_is_done_twice(
     name: str, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -254,17 +254,19 @@ def test_many_products_of_a_value_are_expected_to_be_faster_by_amx() -> None:
         assert fast < 0.3 < slow, way
 
 
-def test_backward_data_by_amx_is_expected_to_take_all_taps_of_each_pixel_that_one_reaches() -> None:
-    plain = ConvolutionShape(32, 8, 8, 64, 64, (2, 2), (1, 1), (1, 1))
+def test_backward_data_by_amx_is_expected_to_take_all_taps_unless_filters_fill_tiles() -> None:
+    plain = ConvolutionShape(32, 8, 8, 64, 48, (2, 2), (1, 1), (1, 1))
     strided = replace(plain, stride=(2, 2))
     for way, is_the_same in (("forward", False), ("backward_data", True)):
         times = {_cost(shape, "amx", way) for shape in (plain, strided)}
         assert (len(times) == 1) is is_the_same
     single, strided = (
-        ConvolutionShape(32, 8, 8, 64, 64, (1, 1), (stride, stride)) for stride in (1, 2)
+        ConvolutionShape(32, 8, 8, 64, 48, (1, 1), (stride, stride)) for stride in (1, 2)
     )
     ratio = _cost(single, "amx", "backward_data") / _cost(strided, "amx", "backward_data")
     assert ratio == 4
+    whole = ConvolutionShape(32, 8, 8, 64, 64, (3, 3), (2, 2), (1, 1))
+    assert _cost(whole, "amx", "backward_data") == _cost(whole, "amx", "forward")
 
 
 def test_amx_is_measured_against_the_fastest_other_however_fast_it_is_expected_to_be() -> None:

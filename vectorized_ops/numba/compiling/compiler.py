@@ -107,7 +107,7 @@ def target_sums_pairs_faster() -> bool:
     Rapids (docs/precision.md), and twice its speed on Zen 4.
     """
     name = SETTINGS.CPU_NAME or llvmlite.binding.get_host_cpu_name()
-    return name not in _AMX_PROCESSORS
+    return name not in _AMX_PROCESSORS and not target_has_amx()
 
 
 def cache_folder() -> Path:

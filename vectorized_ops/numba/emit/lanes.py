@@ -236,7 +236,7 @@ class Lanes:
         self._builder.store(value, self._builder.bitcast(pointer, value.type.as_pointer()), align=4)
 
     def store_first(self, value: Value, pointer: Value, number: Value) -> None:
-        """Write the first `number` floats of a vector, of 1 to LANES, or all of them, if more."""
+        """Write the first `number` floats of a vector, which are 1 to LANES."""
         store = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
             self._builder.module,
             ir.FunctionType(

@@ -180,6 +180,24 @@ def pairs_tile(typingctx: Any, out: Any, rows: Any, addends: Any) -> Any:
     return types.void(out, rows, addends), generate
 
 
+@tile
+def first_tile(typingctx: Any, out: Any, values: Any, number: Any) -> Any:
+    """The first floats of a vector, behind LANES others."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = Lanes(context, builder, signature)
+        value = lanes.load(lanes.pointer(1, args[1]))
+        lanes.store_first(value, lanes.pointer(0, args[0], LANES), args[2])
+        return context.get_dummy_value()
+
+    return types.void(out, values, types.int64), generate
+
+
+@kernel
+def store_first(out: Any, values: Any, number: int) -> None:
+    first_tile(out, values, number)
+
+
 @kernel
 def multiplied(out: Any, rows: Any, addends: Any) -> None:
     pairs_tile(out, rows, addends)
@@ -324,3 +342,12 @@ def test_pairs_of_rows_are_multiplied_and_added() -> None:
     assert_array_equal(sums, first + second + addend)
     assert_array_equal(squares, first**2 + second**2 + addend)
     assert_array_equal(loaded.view(np.uint16), rounded(np.concatenate([first, second])))
+
+
+@pytest.mark.parametrize("number", [1, LANES - 1, LANES])
+def test_the_first_lanes_are_stored_and_what_lies_behind_them_stays(number: int) -> None:
+    out, values = np.full(3 * LANES, 77, np.float32), np.arange(LANES, dtype=np.float32)
+    store_first(out, values, number)
+    expected = np.full(3 * LANES, 77, np.float32)
+    expected[LANES : LANES + number] = values[:number]
+    assert_array_equal(out, expected)

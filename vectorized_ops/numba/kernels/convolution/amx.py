@@ -48,6 +48,11 @@ def depth_of(channels: int, taps: int) -> int:
     return ((channels + 1) // 2 * taps + TILE - 1) // TILE * TILE
 
 
+def are_whole_tiles(channels: int) -> bool:
+    """Tell whether the pairs of so many channels, of one tap, fill tiles."""
+    return (channels + 1) // 2 % TILE == 0
+
+
 @kernel
 def _pack_rest(
     weights: Any, source: int, channels: int, channel_step: int, half: int, done: int, out: Any,
@@ -118,15 +123,14 @@ def pack_blocks(
 @kernel
 def fill_panel(
     pairs: int, panel: Any, begin: int, depth: int, inputs: Any, base: int, images: int,
-    channels: int, segments: Any, first: int, count: int,
+    channels: int, whole: bool, segments: Any, first: int, count: int,
 ) -> None:  # fmt: skip
     """Write the panel of a pixel, see `taps` for its segments; `pairs` is a function of a tile.
 
-    Taps of whole tiles follow one another. Others lie where they do in packed weights, with zeros
+    Taps of `whole` tiles follow one another. Others lie where they do in packed weights, with zeros
     for those outside the image.
     """
     half, done, step = (channels + 1) // 2, 0, depth * LANES
-    whole = half % TILE == 0
     for number in range(first, first + count):
         start = done if whole else segments[3 * number + 1] // channels * half
         _clear(panel, begin, step, images, done, start)
@@ -163,7 +167,7 @@ class Runs(NamedTuple):
 def runs_of(tables: TapTables, channels: int, depth: int) -> Runs:
     """Return what is multiplied of panels that `fill_panel` wrote of such tables."""
     half, classes = (channels + 1) // 2, len(tables.count)
-    if half % TILE:
+    if not are_whole_tiles(channels):
         whole = np.array([0, depth // TILE])
         return Runs(whole, np.zeros(classes, np.int64), np.ones(classes, np.int64))
     taps = tables.segments.reshape(-1, 3)[:, 1:] // channels
@@ -207,21 +211,21 @@ def panels_kernel(
 @kernel
 def _multiply(
     tiles: Any, rows: int, out: Any, target: int, weights: Any, first: int, panels: Any, begin: int,
-    depth: int, runs: Any, first_run: int, number: int, vectors: int,
+    depth: int, run_steps: Any, first_run: int, number: int, vectors: int,
 ) -> None:  # fmt: skip
     """Write the products of `rows` tiles of filters and so many vectors of panels."""
     pairs, step = vectors // 2, depth * LANES
     if pairs > 0:
         call_tile(
             tiles.square if rows == 2 else tiles.wide, out, target, weights, first, depth * TILE,
-            panels, begin, step, runs, 2 * first_run, number, pairs,
+            panels, begin, step, run_steps, 2 * first_run, number, pairs,
         )  # fmt: skip
     if vectors % 2 == 1:
         done = 2 * pairs
         call_tile(
             tiles.tall if rows == 2 else tiles.single, out, target + done * rows * TILE * LANES,
-            weights, first, depth * TILE, panels, begin + done * step, step, runs, 2 * first_run,
-            number, 1,
+            weights, first, depth * TILE, panels, begin + done * step, step, run_steps,
+            2 * first_run, number, 1,
         )  # fmt: skip
 
 
@@ -235,6 +239,7 @@ def _correlate_panels(
     groups: int,
     inputs: Any,
     channels: int,
+    whole: bool,
     packing: int,
     weights: Any,
     kernel_size: tuple[int, int],
@@ -248,9 +253,9 @@ def _correlate_panels(
     count: Any,
     classes: Any,
     bases: Any,
-    runs: Any,
+    run_steps: Any,
     first_run: Any,
-    run_count: Any,
+    run_number: Any,
     mask: Any,
     mask_distance: int,
     mode: int,
@@ -301,7 +306,7 @@ def _correlate_panels(
                             base = bases[begin + i] + group * channels * images
                             fill_panel(
                                 tiles.pairs, own, taken * panel, depth, inputs, base, images,
-                                channels, segments, first[kind], count[kind],
+                                channels, whole, segments, first[kind], count[kind],
                             )  # fmt: skip
                             taken += 1
                 here = min(BLOCK, filters - k)
@@ -313,7 +318,7 @@ def _correlate_panels(
                     )  # fmt: skip
                 done, i = 0, 0
                 while i < number:
-                    # Pixels of one class that follow one another, or have no taps.
+                    # Neighbouring pixels of one class; those of one without taps have no panel.
                     kind, last = classes[begin + i], i
                     while last < number and classes[begin + last] == kind:
                         last += 1
@@ -322,7 +327,8 @@ def _correlate_panels(
                         _multiply(
                             tiles, rows, own, at_products + done * rows * TILE * images,
                             own if packs else packed, at_weights if packs else item * block_size,
-                            own, done * panel, depth, runs, first_run[kind], run_count[kind],
+                            own, done * panel, depth, run_steps, first_run[kind],
+                            run_number[kind],
                             several * vectors,
                         )  # fmt: skip
                     done, i = done + several, last

@@ -76,12 +76,12 @@ def products_tile(
 ) -> Any:  # fmt: skip
     """Write weights x panels: `rows` tiles of filters, `columns` vectors of images at a time.
 
-    For i < rows and q < items*columns, out[out_index + ((q*rows + i)*16 + f)*LANES + lane] = sum
-    over `number` runs of steps, at least one, and steps t of each, of products of pairs, p < 16,
-    weights[weights_index + i*weights_tile + ((first + t)*16 + f)*16 + p]
-    * panel[panel_index + q*panel_vector + ((before + t)*16 + p)*LANES + lane].
-    runs[runs_index + 2*run] is the `first` step of a run, and behind it lies how many steps of at
-    least one it has; `before` are those of the runs before it.
+    A run is two integers in `runs`: its `first` step in weights, and its number of steps, of at
+    least one. There is one run at least. In panels runs follow one another: `before` are the steps
+    of those before a run. For i < rows and q < items*columns,
+    out[out_index + ((q*rows + i)*16 + f)*LANES + lane] = sum over `number` runs, their steps t and
+    p < 16 of products of pairs, weights[weights_index + i*weights_tile + ((first + t)*16 + f)*16
+    + p] * panel[panel_index + q*panel_vector + ((before + t)*16 + p)*LANES + lane].
     """
     signature = types.void(
         rows, columns, native, out, _INT, weights, _INT, _INT, panel, _INT, _INT, runs, _INT, _INT,
@@ -150,8 +150,8 @@ def finish_tile(
     """Write products plus bias as the results of `filters` filters of a pixel.
 
     out[out_index + f*images + j*LANES + lane] = bias[bias_index + f]
-    + products[products_index + j*products_vector + f*LANES + lane], `columns` vectors at a time;
-    `mode`, `mask` and moments are those of `correlation_tile`.
+    + products[products_index + j*products_vector + f*LANES + lane], `columns` vectors at a time, of
+    which `images` are a multiple; `mode`, `mask` and moments are those of `correlation_tile`.
     """
     signature = types.void(
         columns, out, _INT, _INT, products, _INT, _INT, bias, _INT, mask, _INT, _INT, _INT,

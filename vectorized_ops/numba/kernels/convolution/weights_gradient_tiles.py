@@ -236,8 +236,9 @@ def gather_tile(
     """Write sums of LANES filters, filters fastest, as rows of channels and taps, taps fastest.
 
     out[out_index + lane*out_row + q] = sum over s < shares of sums[sums_index + s*sums_share
-    + q/taps*channel_step + q%taps*tap_step + lane] for q < values, of which there is one at least.
-    If `turned` it is out[out_index + q*out_row + lane]. Where sums are added they are a zero first.
+    + q/taps*channel_step + q%taps*tap_step + lane] for q < values; there is one value at least,
+    and one share. If `turned`, with one tap, it is out[out_index + q*out_row + lane]. Each sum
+    begins with zero.
     """
     index = types.int64
     signature = types.void(
@@ -280,8 +281,18 @@ def gather_tile(
                         lanes.store(row, lanes.at(target, lanes.product(out_row, q)))
                 return
             begin, here = lanes.at(target, first), builder.sub(values, first)
-            for lane, row in enumerate(transposed(lanes, rows)):
-                lanes.store_first(row, lanes.at(begin, lanes.product(out_row, lane)), here)
+            columns = [
+                (column, lanes.at(begin, lanes.product(out_row, lane)))
+                for lane, column in enumerate(transposed(lanes, rows))
+            ]
+            is_whole = builder.icmp_signed(">=", here, lanes.integer(LANES))
+            with builder.if_else(is_whole) as (whole, part):
+                with whole:
+                    for column, place in columns:
+                        lanes.store(column, place)
+                with part:
+                    for column, place in columns:
+                        lanes.store_first(column, place, here)
 
         repeat(lanes, lanes.quotient(lanes.sum(values, LANES - 1), LANES), block)
         return context.get_dummy_value()

@@ -195,7 +195,10 @@ def _write_taps(
     points: int, area: int, tile: int, gather: int, sums: Any, rows: int, channels: int,
     starts: Any, widths: Any, of_filter: Any, scratch: Any, out: Any,
 ) -> None:  # fmt: skip
-    """Write weights (K, channels, r, r), flat; `scratch` is (threads, channels*r*r, LANES)."""
+    """Write weights (K, channels, r, r), flat.
+
+    `scratch` is (threads, n*r*r, LANES), n being the channels that are turned at once.
+    """
     threads, shares, columns = scratch.shape[0], sums.shape[0], len(starts)
     row_blocks, at_once = (channels + rows - 1) // rows, scratch.shape[1] // area
     point = columns * row_blocks * rows * PANEL

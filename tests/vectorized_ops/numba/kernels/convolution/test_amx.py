@@ -86,7 +86,7 @@ def test_panels_have_the_pairs_of_all_taps_and_zeros_outside(channels: int, apar
     for pixel, kind in enumerate(tables.classes):
         panel = np.full(5 + depth * images + 1, np.nan, np.float32)
         fill_panel(
-            address, panel, 5, depth, source, tables.bases[pixel], images, channels,
+            address, panel, 5, depth, source, tables.bases[pixel], images, channels, False,
             tables.segments, tables.first[kind], tables.count[kind],
         )  # fmt: skip
         y, x = divmod(pixel, shape.pixels)
@@ -110,7 +110,7 @@ def test_panels_of_whole_tiles_have_the_taps_inside_the_image_alone() -> None:
         panel = np.full(depth * images, np.nan, np.float32)
         fill_panel(
             PAIRS.address(bfloat16=("inputs",)), panel, 0, depth, rounded(values).reshape(-1),
-            tables.bases[pixel], images, channels, tables.segments, tables.first[kind],
+            tables.bases[pixel], images, channels, True, tables.segments, tables.first[kind],
             tables.count[kind],
         )  # fmt: skip
         y, x = divmod(pixel, shape.pixels)

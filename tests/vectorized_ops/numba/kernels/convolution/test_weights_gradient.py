@@ -56,16 +56,15 @@ def test_blocks_of_narrow_maps_are_several_lines() -> None:
     ("channels", "taps", "expected"),
     [
         (256, 1, Division(1, 14, 2, 1)),
-        (1024, 1, Division(1, 14, 1, 2)),
-        (64, 3, Division(1, 14, 1, 2)),
+        (2048, 1, Division(1, 14, 1, 2)),
+        (128, 3, Division(1, 14, 1, 2)),
     ],
 )
-def test_threads_share_filters_where_sums_would_leave_the_cache_or_taps_are_many(
+def test_threads_share_filters_where_sums_of_their_own_would_leave_the_cache(
     channels: int, taps: int, expected: Division
 ) -> None:
-    shape = ConvolutionShape(
-        32, 14, 14, channels, 8 * PANEL, (taps, taps), padding=(taps // 2,) * 2
-    )
+    padding = (taps // 2, taps // 2)
+    shape = ConvolutionShape(32, 14, 14, channels, 8 * PANEL, (taps, taps), padding=padding)
     assert divide(shape, 8, 2) == expected
 
 
@@ -122,6 +121,7 @@ def test_pixel_is_turned_and_summed_with_zeros_beside_few_filters(
     assert (np.delete(sums, range(2, 2 + lanes)) == 5).all()
 
 
+@pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize(
     ("channels", "rows", "neighbours", "taps", "turned"),
     [
@@ -135,10 +135,10 @@ def test_pixel_is_turned_and_summed_with_zeros_beside_few_filters(
     ],
 )
 def test_sums_of_all_threads_are_gathered_from_the_tile_that_owns_each_weight(
-    channels: int, rows: int, neighbours: int, taps: int, turned: bool
+    channels: int, rows: int, neighbours: int, taps: int, turned: bool, groups: int
 ) -> None:
-    filters = PANEL + 3  # blocks and panels overlap
-    panels = panels_of(filters, 1)
+    filters = groups * (PANEL + 3)  # blocks and panels overlap
+    panels = panels_of(filters, groups)
     rng = np.random.default_rng(0)
     tiles = rng.integers(-3, 4, (2, len(panels.starts), 2, taps, rows * PANEL))
     whole = np.full(filters * channels * taps + 1, np.nan, np.float32)

@@ -186,9 +186,9 @@ def test_products_of_points_are_summed_over_tiles_and_images(
 
 
 @pytest.mark.parametrize(("outputs", "taps"), [(2, 3), (4, 3), (2, 5), (4, 5)])
-@pytest.mark.parametrize(("shares", "threads"), [(1, 1), (3, 3), (1, 4)])
+@pytest.mark.parametrize(("shares", "threads", "at_once"), [(1, 1, 4), (3, 3, 16), (1, 4, 1)])
 def test_sums_of_all_threads_become_the_taps_of_their_weights(
-    shares: int, threads: int, outputs: int, taps: int
+    shares: int, threads: int, at_once: int, outputs: int, taps: int
 ) -> None:
     panels, points = panels_of(FILTERS, 1), (outputs + taps - 1) ** 2
     sums = whole_numbers(shares, points, len(panels.starts), 2, ROWS * PANEL)
@@ -196,7 +196,7 @@ def test_sums_of_all_threads_become_the_taps_of_their_weights(
     out = np.full((FILTERS, CHANNELS, taps, taps), np.nan, np.float32)
     square_taps_kernel(outputs, taps)(
         sums.reshape(shares, -1), ROWS, CHANNELS, panels.starts, panels.widths, panels.of_filter,
-        garbage(threads, taps * taps, LANES), out.reshape(-1),
+        garbage(threads, at_once * taps * taps, LANES), out.reshape(-1),
     )  # fmt: skip
     matrix = np.array(winograd_transform(outputs, taps).weights_map, np.float64)
     side = len(matrix)
