@@ -391,11 +391,14 @@ def test_tiles_are_multiplied_as_the_host_can_without_settings(
 def test_pairs_are_left_to_tiles_by_processors_that_have_them(
     name: str, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(compiler, "target_has_amx", lambda: False)
     monkeypatch.setattr(compiler.SETTINGS, "CPU_NAME", name)
     assert compiler.target_sums_pairs_faster() is expected
     monkeypatch.setattr(compiler.SETTINGS, "CPU_NAME", None)
     monkeypatch.setattr(llvmlite.binding, "get_host_cpu_name", lambda: name)
     assert compiler.target_sums_pairs_faster() is expected
+    monkeypatch.setattr(compiler, "target_has_amx", lambda: True)
+    assert not compiler.target_sums_pairs_faster()
 
 
 def test_lanes_are_those_of_the_host_without_settings(monkeypatch: pytest.MonkeyPatch) -> None:
