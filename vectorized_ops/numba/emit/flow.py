@@ -56,13 +56,18 @@ def repeat(lanes: Lanes, steps: Value, body: Callable[[Value], None]) -> None:
     fold(lanes, 0, steps, [], step)
 
 
+def several(lanes: Lanes, steps: Value, size: int, body: Callable[[Value, int], None]) -> None:
+    """Run `body(index, number)` for 0 <= index < steps: `size` at a time, the rest singly."""
+    whole = lanes.quotient(steps, size)
+    repeat(lanes, whole, lambda index: body(lanes.product(index, size), size))
+    done = lanes.product(whole, size)
+    rest = lanes.builder.sub(steps, done)
+    repeat(lanes, rest, lambda index: body(lanes.sum(done, index), 1))
+
+
 def groups(lanes: Lanes, vectors: Value, size: int, body: Callable[[Value, int], None]) -> None:
     """Run `body(offset, number)` over `vectors` vectors: `size` at a time, the rest singly."""
-    whole = lanes.quotient(vectors, size)
-    repeat(lanes, whole, lambda index: body(lanes.product(index, size * LANES), size))
-    done = lanes.product(whole, size)
-    rest = lanes.builder.sub(vectors, done)
-    repeat(lanes, rest, lambda index: body(lanes.product(lanes.sum(done, index), LANES), 1))
+    several(lanes, vectors, size, lambda index, number: body(lanes.product(index, LANES), number))
 
 
 def when(

@@ -229,6 +229,31 @@ def _multiply(
         )  # fmt: skip
 
 
+@kernel
+def _multiply_pixels(
+    tiles: Any, rows: int, own: Any, target: int, weights: Any, first: int, depth: int, images: int,
+    classes: Any, begin: int, number: int, count: Any, run_steps: Any, first_run: Any,
+    run_number: Any,
+) -> None:  # fmt: skip
+    """Write the products of pixels whose panels are the first in `own`; without taps there is none.
+
+    Neighbouring pixels of one class are one call.
+    """
+    done, i = 0, 0
+    while i < number:
+        kind, last = classes[begin + i], i
+        while last < number and classes[begin + last] == kind:
+            last += 1
+        if count[kind] > 0:
+            _multiply(
+                tiles, rows, own, target + done * rows * TILE * images, weights, first, own,
+                done * depth * images, depth, run_steps, first_run[kind], run_number[kind],
+                (last - i) * (images // LANES),
+            )  # fmt: skip
+            done += last - i
+        i = last
+
+
 @parallel_kernel
 def _correlate_panels(
     tiles: Any,
@@ -310,28 +335,17 @@ def _correlate_panels(
                             )  # fmt: skip
                             taken += 1
                 here = min(BLOCK, filters - k)
-                rows, vectors = (here + TILE - 1) // TILE, images // LANES
+                rows = (here + TILE - 1) // TILE
                 if packs:
                     pack_block(
                         packing, weights, group, k, here, filters, channels, kernel_size[0],
                         kernel_size[1], backward, depth, own, at_weights,
                     )  # fmt: skip
-                done, i = 0, 0
-                while i < number:
-                    # Neighbouring pixels of one class; those of one without taps have no panel.
-                    kind, last = classes[begin + i], i
-                    while last < number and classes[begin + last] == kind:
-                        last += 1
-                    several = last - i if count[kind] > 0 else 0
-                    if several > 0:
-                        _multiply(
-                            tiles, rows, own, at_products + done * rows * TILE * images,
-                            own if packs else packed, at_weights if packs else item * block_size,
-                            own, done * panel, depth, run_steps, first_run[kind],
-                            run_number[kind],
-                            several * vectors,
-                        )  # fmt: skip
-                    done, i = done + several, last
+                _multiply_pixels(
+                    tiles, rows, own, at_products, own if packs else packed,
+                    at_weights if packs else item * block_size, depth, images, classes, begin,
+                    number, count, run_steps, first_run, run_number,
+                )  # fmt: skip
                 k += group * filters
                 place = at_products
                 for pixel in range(begin, begin + number):

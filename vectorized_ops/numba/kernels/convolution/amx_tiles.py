@@ -15,7 +15,7 @@ from numba import types
 from vectorized_ops.numba.compiling.tile_functions import TileFunction
 from vectorized_ops.numba.emit.amx import TILE, Tiles
 from vectorized_ops.numba.emit.bfloat16 import BITS, unpacked
-from vectorized_ops.numba.emit.flow import repeat
+from vectorized_ops.numba.emit.flow import repeat, several
 from vectorized_ops.numba.emit.lanes import LANES, Lanes, Value, tile
 from vectorized_ops.numba.kernels.convolution.direct_tiles import gather_moments, store_results
 from vectorized_ops.numba.kernels.convolution.row_tiles import transposed
@@ -197,11 +197,7 @@ def finish_tile(
 
             repeat(lanes, lanes.quotient(images, width * LANES), vectors)
 
-        whole = lanes.quotient(args[12], FINISHED)
-        repeat(lanes, whole, lambda number: write(lanes.product(number, FINISHED), FINISHED))
-        done = lanes.product(whole, FINISHED)
-        rest = builder.sub(args[12], done)
-        repeat(lanes, rest, lambda number: write(lanes.sum(done, number), 1))
+        several(lanes, args[12], FINISHED, write)
         return context.get_dummy_value()
 
     return signature, generate

@@ -40,7 +40,6 @@ SMALL_MAP = 64
 BLOCK_PIXELS = 16
 """Pixels of a block of a larger map; two lines of a panel would leave the first-level cache."""
 
-
 SUMS_BYTES = 1 << 19
 """Sums of its own that a thread keeps in its cache, beside a block of images and its panel."""
 
