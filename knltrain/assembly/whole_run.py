@@ -125,13 +125,21 @@ def _checked_unequal(config: RunConfig, method: Method) -> list[str]:
     return notes
 
 
-def starting_parameters(config: RunConfig, network: Network) -> ParameterVector:
+def starting_parameters(
+    config: RunConfig, network: Network, initial: tuple[int, int] | None = None
+) -> ParameterVector:
     """The parameters that a new run starts from: those of a file, or drawn by the seed.
 
-    Raises NetworkError for a file that does not fit.
+    `initial` tells where they are drawn (`InitialParameters.fds`); then they are read-only. Raises
+    NetworkError for a file that does not fit.
     """
     from knltrain.network.parameters import ParameterVector
 
+    if initial is not None:
+        from knltrain.assembly.initial_parameters import drawn_elsewhere
+
+        if (drawn := drawn_elsewhere(network, *initial)) is not None:
+            return drawn
     parameters = ParameterVector(network)
     parameters.initialise(config.seed)
     _load_weights(config, parameters)

@@ -65,13 +65,15 @@ def build_worker(
     requests: tuple[int, int] | None = None,
     data_fd: int | None = None,
     batches_ahead: tuple[int, int, int] | None = None,
+    initial: tuple[int, int] | None = None,
 ) -> Worker:
     """One worker with all its parts; `team` says its rank, and the number of workers.
 
     With `resume` it goes on from the newest checkpoint in `run_folder`. `observers` are called
     before those of metrics, evaluation and checkpoints. `requests` names the board of its process's
     workers, `data_fd` the node's copy of the data set, `batches_ahead` those that a data pool
-    makes, see `WorkerIdentity`. Raises `ConfigError`, `DataError` or `CheckpointError`.
+    makes, `initial` the parameters of a new run, see `WorkerIdentity`. Raises `ConfigError`,
+    `DataError` or `CheckpointError`.
     """
     from knltrain.clocks import Clocks
     from knltrain.exchange.transports.board import RequestBoard, RunLoss
@@ -101,8 +103,9 @@ def build_worker(
     strategy.space = space
     if isinstance(optimizer, LayerwiseOptimizer):
         optimizer = OptimizerPlaceholder(optimizer if team.rank == 0 else None)
-    since, start = _start(config, task, optimizer, strategy, run_folder if resume else None)
     backend, balancing = _backend(config, run_folder, task, strategy, threads)
+    resumed = run_folder if resume else None
+    since, start = _start(config, task, optimizer, strategy, resumed, initial)
     own = _own_observers(config, run_folder, team, threads, task, backend, (start.step, since))
     fd, slot = requests or (None, 0)
     board = None if fd is None else RequestBoard.attach(fd)
@@ -279,6 +282,7 @@ def _start(
     optimizer: Optimizer,
     strategy: Strategy,
     resumed: Path | None,
+    initial: tuple[int, int] | None,
 ) -> tuple[int, WorkerState]:
     """The run's step and a worker's state at the beginning.
 
@@ -290,7 +294,7 @@ def _start(
 
     identity = task.identity
     if resumed is None:
-        parameters = starting_parameters(config, identity.network)
+        parameters = starting_parameters(config, identity.network, initial)
         step, kept = config.train.first_step, starting_state(config, identity.network)
         return step, WorkerState(step, parameters.packed, parameters.packed, kept, {})
     from knltrain.checkpoint.reader import load_worker_state

@@ -42,6 +42,8 @@ class WorkerIdentity:
       each worker opens it
     - `batches`: that of the batches made ahead (`knltrain.input.batch_ring`), this worker's number
       among those that have some there, and how many these are; None where it makes its own
+    - `initial`: those of the initial parameters and of who tells that they are drawn
+      (`knltrain.assembly.initial_parameters`); None where it draws its own
     """
 
     rank: int
@@ -55,6 +57,7 @@ class WorkerIdentity:
     requests: tuple[int, int] | None = None
     data_fd: int | None = None
     batches: tuple[int, int, int] | None = None
+    initial: tuple[int, int] | None = None
 
     def to_environment(self) -> dict[str, str]:
         """Return the environment variables from which `worker_identity` reads this identity."""
@@ -70,6 +73,7 @@ class WorkerIdentity:
             "REQUESTS": json.dumps(self.requests),
             "DATA": json.dumps(None if self.data_fd is None else [self.data_fd]),
             "BATCHES": json.dumps(self.batches),
+            "INITIAL": json.dumps(self.initial),
         }
         return {PREFIX + name: value for name, value in values.items()}
 
@@ -83,7 +87,7 @@ def worker_identity(environment: Mapping[str, str] | None = None) -> WorkerIdent
     values = os.environ if environment is None else environment
     fds = [fd for fd in _required(values, "SEGMENT_FDS").split(",") if fd]
     requests, data = _numbers(values, "REQUESTS", 2), _numbers(values, "DATA", 1)
-    batches = _numbers(values, "BATCHES", 3)
+    batches, initial = _numbers(values, "BATCHES", 3), _numbers(values, "INITIAL", 2)
     return WorkerIdentity(
         rank=_number(values, "RANK"),
         workers=_number(values, "WORKERS"),
@@ -96,6 +100,7 @@ def worker_identity(environment: Mapping[str, str] | None = None) -> WorkerIdent
         requests=None if requests is None else (requests[0], requests[1]),
         data_fd=None if data is None else data[0],
         batches=None if batches is None else (batches[0], batches[1], batches[2]),
+        initial=None if initial is None else (initial[0], initial[1]),
     )
 
 

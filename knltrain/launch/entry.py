@@ -205,6 +205,7 @@ def _train(identity: WorkerIdentity, observer: ParentObserver) -> RunResult | No
             requests=identity.requests,
             data_fd=identity.data_fd,
             batches_ahead=identity.batches,
+            initial=identity.initial,
         ) as worker,
     ):
         try:

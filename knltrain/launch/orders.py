@@ -20,6 +20,7 @@ from knltrain.launch.signals import ASKING, STOPPING
 from knltrain.launch.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
+    from knltrain.assembly.initial_parameters import InitialParameters
     from knltrain.cluster.data_pool import DataPoolIdentity
 
 
@@ -33,12 +34,14 @@ class Orders:
     meeting_point: MeetingPoint | None
     resume: bool
     board: RequestBoard
+    initial: InitialParameters | None = None
 
     def fds(self, placement: Placement) -> tuple[int, ...]:
         """The descriptors that a worker inherits."""
         point = self.meeting_point_of(placement)
         points = () if point is None or point.fd is None else (point.fd,)
-        return (*self.shared.fds_of(placement.rank), *points, self.board.fd)
+        initial = () if self.initial is None else self.initial.fds
+        return (*self.shared.fds_of(placement.rank), *points, self.board.fd, *initial)
 
     def meeting_point_of(self, placement: Placement) -> MeetingPoint | None:
         """The worker's rendezvous with other nodes; only rank 0 gets its listening descriptor."""
@@ -63,6 +66,7 @@ class Orders:
             requests=(self.board.fd, number),
             data_fd=self.shared.data_fd,
             batches=None if ring is None else (ring.fd, number, all_here),
+            initial=None if self.initial is None else self.initial.fds,
         )
 
     def pool_identity(self, events_fd: int) -> DataPoolIdentity:

@@ -51,6 +51,7 @@ from knltrain.launch.signals import ENDING, SignalPipe, check_main_thread, signa
 from knltrain.launch.supervisor import Supervisor
 
 if TYPE_CHECKING:
+    from knltrain.assembly.initial_parameters import InitialParameters
     from knltrain.data.contents import DataContents
     from knltrain.launch.job_peers import JobPeers
 
@@ -82,6 +83,9 @@ The data must be the same; only their name and place may change. So must the num
 """
 
 _LOOPBACK: Final = "127.0.0.1"
+
+LEAST_DRAWN: Final = 2**20
+"""Initial parameters that a parent draws for its workers; fewer are drawn at once by each."""
 
 
 def train(config: RunConfig, kept_fds: Sequence[int] = (), *, follow: Follow | None = None) -> Path:
@@ -262,10 +266,25 @@ def _carry_out(
             write_part(run_folder, shared.part)
         board = RequestBoard.create(len(plan.placements))
         holding.callback(board.close)
-        orders = Orders(plan.noting(shared.notes), run_folder, shared, meeting_point, resume, board)
+        initial = None if resume else _initial_parameters(plan, holding)
+        orders = Orders(
+            plan.noting(shared.notes), run_folder, shared, meeting_point, resume, board, initial
+        )
         signals = heeding.enter_context(SignalPipe())
         _supervise(orders, job_peers, kept_fds, signals, display)
     return run_folder
+
+
+def _initial_parameters(plan: RunPlan, holding: ExitStack) -> InitialParameters | None:
+    """What this process draws for its workers; None for few values, and for those of a file."""
+    network = build_network(plan.config)
+    if network.packed_size < LEAST_DRAWN or plan.config.network.weights is not None:
+        return None
+    from knltrain.assembly.initial_parameters import InitialParameters
+
+    initial = InitialParameters(network, plan.config.seed, len(plan.placements))
+    holding.callback(initial.close)
+    return initial
 
 
 @contextmanager
@@ -301,6 +320,8 @@ def _supervise(
         ]
         if plan.pool is not None:
             workers.append(started.enter_context(start_pool(orders, plan.pool, kept_fds)))
+        if orders.initial is not None:
+            orders.initial.begin()
         limit_seconds = plan.config.exchange.timeout_seconds
         watching = Supervisor(
             workers,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from knltrain.picture import empty_figure, finish
+from knltrain.picture import empty_figure, finish, save
 
 _INCHES_OF_A_BAR = 0.11
 
@@ -49,4 +49,4 @@ def draw_intensities(report: Mapping[str, Any], path: Path) -> None:
     finish(axes)
     axes.legend(frameon=False, loc="lower right")
     figure.suptitle(f"{report['batch_per_worker']} images, {report['machine']['model']}")
-    figure.savefig(path)
+    save(figure, path)

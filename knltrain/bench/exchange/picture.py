@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from knltrain.bench.exchange.sizes import format_size
-from knltrain.picture import BLUE, DASHES, ORANGE, empty_figure, finish
+from knltrain.picture import BLUE, DASHES, ORANGE, empty_figure, finish, save
 
 
 def draw_bandwidths(report: Mapping[str, Any], path: Path) -> None:
@@ -39,4 +39,4 @@ def draw_bandwidths(report: Mapping[str, Any], path: Path) -> None:
     finish(axes)
     axes.legend(frameon=False)
     figure.suptitle(f"exchange between {report['workers']} workers, {report['machine']['model']}")
-    figure.savefig(path)
+    save(figure, path)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from knltrain.bench.methods.table import SHOWN_COSTS
-from knltrain.picture import BLUE, DASHES, GRID_COLOUR, ORANGE, empty_figure, finish
+from knltrain.picture import BLUE, DASHES, GRID_COLOUR, ORANGE, empty_figure, finish, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +36,7 @@ def draw_methods(report: Mapping[str, Any], path: Path) -> None:
         f"{report['network']} on {report['data']['name']}, {report['workers']} workers, "
         f"{report['machine']['model']}"
     )
-    figure.savefig(path)
+    save(figure, path)
 
 
 def _draw_accuracy(axes: Axes, rows: Sequence[Mapping[str, Any]], asked: float) -> None:

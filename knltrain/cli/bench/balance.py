@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from knltrain.cli.bench.report import check_files, listed, report_option, show
+from knltrain.cli.bench.report import check_files, listed, report_option, rounds_option, show
 from knltrain.cli.saying import say
 
 
@@ -19,7 +19,7 @@ from knltrain.cli.saying import say
 )
 @click.option("--batch", type=click.IntRange(min=1), default=240, show_default=True)
 @click.option("--steps", type=click.IntRange(min=2), default=60, show_default=True)
-@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
+@rounds_option(3)
 @report_option
 def balance(speeds: str, batch: int, steps: int, rounds: int, report_file: Path | None) -> None:
     """Share out a batch among workers of unequal speed, by fitted shares and by equal ones.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from knltrain.cli.bench.report import check_files, listed, report_option, show
+from knltrain.cli.bench.report import check_files, listed, report_option, rounds_option, show
 
 
 @click.command()
@@ -22,7 +22,7 @@ from knltrain.cli.bench.report import check_files, listed, report_option, show
 )
 @click.option("--channels", type=click.Choice(["1", "3"]), default="3", show_default=True)
 @click.option("--images", type=click.IntRange(min=1), default=64, show_default=True)
-@click.option("--rounds", type=click.IntRange(min=1), default=7, show_default=True)
+@rounds_option(7)
 @click.option("--implementation", default="numba", show_default=True, help="numba or reference.")
 @click.option(
     "--sources",

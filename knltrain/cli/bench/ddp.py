@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from knltrain.cli.bench.report import check_files, listed, report_option, show
+from knltrain.cli.bench.report import check_files, listed, report_option, rounds_option, show
 
 
 @click.command()
@@ -20,7 +20,7 @@ from knltrain.cli.bench.report import check_files, listed, report_option, show
 @click.option(
     "--batch", type=click.IntRange(min=1), default=32, show_default=True, help="Of each rank."
 )
-@click.option("--rounds", type=click.IntRange(min=1), default=7, show_default=True)
+@rounds_option(7)
 @report_option
 def ddp(
     backends: str, workers: int, width: int, batch: int, rounds: int, report_file: Path | None

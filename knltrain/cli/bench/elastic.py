@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from knltrain.cli.bench.report import check_files, report_option, show
+from knltrain.cli.bench.report import check_files, report_option, rounds_option, show
 
 
 @click.command()
@@ -19,7 +19,7 @@ from knltrain.cli.bench.report import check_files, report_option, show
     "--period", type=click.IntRange(min=1), default=1, show_default=True, help="Steps per exchange."
 )
 @click.option("--workers", type=int, default=2, show_default=True)
-@click.option("--rounds", type=click.IntRange(min=1), default=7, show_default=True)
+@rounds_option(7)
 @report_option
 def elastic(
     network: str,

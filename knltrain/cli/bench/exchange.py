@@ -11,6 +11,7 @@ from knltrain.cli.bench.report import (
     listed,
     picture_option,
     report_option,
+    rounds_option,
     show,
     workers_per_core_option,
 )
@@ -26,7 +27,7 @@ SIZES = "4K,16K,64K,256K,1M,4M,16M,28MB,64M,256M,512M"
     help="Of vectors: K, M and G are powers of 1024, KB, MB and GB of 1000.",
 )
 @click.option("--workers", type=int, default=2, show_default=True)
-@click.option("--rounds", type=click.IntRange(min=1), default=7, show_default=True)
+@rounds_option(7)
 @click.option(
     "--peers",
     default="knlshm,gloo,oneccl,oneccl-shm,mpi",

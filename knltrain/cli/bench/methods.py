@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from knltrain.cli.bench.report import check_files, listed, picture_option, report_option, show
+from knltrain.cli.bench.report import (
+    check_files,
+    listed,
+    picture_option,
+    report_option,
+    rounds_option,
+    show,
+)
 from knltrain.cli.saying import say
 from knltrain.errors import ConfigError
 
@@ -35,7 +42,7 @@ if TYPE_CHECKING:
     "--epochs", type=click.IntRange(min=1), help="Default: 8; cifar-quick 6, googlenet 2."
 )
 @click.option("--accuracy", type=float, help="Time the way to it; default: 0.97, others 0.9.")
-@click.option("--rounds", type=click.IntRange(min=1), default=1, show_default=True)
+@rounds_option(1)
 @click.option(
     "--scaling",
     type=click.Choice(["strong", "weak"]),

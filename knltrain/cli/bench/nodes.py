@@ -10,6 +10,7 @@ from knltrain.cli.bench.report import (
     check_files,
     listed,
     report_option,
+    rounds_option,
     show,
     workers_per_core_option,
 )
@@ -50,7 +51,7 @@ from knltrain.errors import ConfigError
     "--batch", type=click.IntRange(min=1), default=32, show_default=True, help="Of each worker."
 )
 @click.option("--steps", type=click.IntRange(min=1), default=10, show_default=True)
-@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
+@rounds_option(3)
 @workers_per_core_option
 @click.option(
     "--trace-steps",

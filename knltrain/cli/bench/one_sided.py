@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from knltrain.cli.bench.report import check_files, numbers, report_option, show
+from knltrain.cli.bench.report import check_files, numbers, report_option, rounds_option, show
 
 
 @click.command(name="one-sided")
 @click.option("--size", default="28MB", show_default=True, help="Of the vector, as 64K or 28MB.")
-@click.option("--rounds", type=click.IntRange(min=1), default=9, show_default=True)
+@rounds_option(9)
 @click.option(
     "--owner",
     type=click.Choice(["numba", "python", "sleep"]),

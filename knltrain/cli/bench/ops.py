@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from knltrain.cli.bench.report import check_files, listed, report_option, show
+from knltrain.cli.bench.report import check_files, listed, report_option, rounds_option, show
 
 
 @click.command()
@@ -24,7 +24,7 @@ from knltrain.cli.bench.report import check_files, listed, report_option, show
     "--winograd/--no-winograd", default=True, help="Whether numba may choose it, or Strassen's."
 )
 @click.option("--threads", type=click.IntRange(min=1), help="Default: one per core.")
-@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True)
+@rounds_option(5)
 @report_option
 def ops(
     network: str,

@@ -11,6 +11,7 @@ from knltrain.cli.bench.report import (
     decimals,
     listed,
     report_option,
+    rounds_option,
     show,
     workers_per_core_option,
 )
@@ -46,7 +47,7 @@ from knltrain.cli.saying import say
     "--batch", type=click.IntRange(min=1), default=32, show_default=True, help="Of each worker."
 )
 @click.option("--steps", type=click.IntRange(min=8), default=120, show_default=True)
-@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
+@rounds_option(3)
 @workers_per_core_option
 @report_option
 def predict(

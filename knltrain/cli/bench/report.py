@@ -30,6 +30,11 @@ workers_per_core_option = click.option(
 report_option = click.option("--json", "report_file", type=_NEW_FILE, help="Write a JSON file.")
 
 
+def rounds_option(default: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The option --rounds: so many times contestants are measured in turn."""
+    return click.option("--rounds", type=click.IntRange(min=1), default=default, show_default=True)
+
+
 def picture_option(of: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """The option --picture, which draws `of`."""
     formats = ", ".join(PICTURE_FORMATS)

@@ -12,6 +12,7 @@ from knltrain.cli.bench.report import (
     numbers,
     picture_option,
     report_option,
+    rounds_option,
     show,
     workers_per_core_option,
 )
@@ -36,7 +37,7 @@ from knltrain.cli.saying import say
     show_default=True,
     help="Whether the batch of a worker or that of all stays.",
 )
-@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
+@rounds_option(3)
 @click.option(
     "--gbits",
     type=click.FloatRange(min=0, min_open=True),

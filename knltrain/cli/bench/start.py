@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from knltrain.cli.bench.report import check_files, listed, report_option, show
+from knltrain.cli.bench.report import check_files, listed, report_option, rounds_option, show
 from knltrain.cli.options import PathFromHome, overrides_option
 from knltrain.cli.saying import say
 
@@ -28,7 +28,7 @@ from knltrain.cli.saying import say
     "--batch", type=click.IntRange(min=1), default=32, show_default=True, help="Of each worker."
 )
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True)
-@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
+@rounds_option(3)
 @overrides_option
 @report_option
 def start(

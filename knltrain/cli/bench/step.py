@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from knltrain.cli.bench.report import check_files, listed, report_option, show
+from knltrain.cli.bench.report import check_files, listed, report_option, rounds_option, show
 from knltrain.cli.options import PathFromHome
 
 _PYTHON = PathFromHome(exists=True, dir_okay=False, executable=True, path_type=Path)
@@ -50,7 +50,7 @@ _PYTHON = PathFromHome(exists=True, dir_okay=False, executable=True, path_type=P
 )
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--threads", type=click.IntRange(min=1), help="In all; default: one per core.")
-@click.option("--rounds", type=click.IntRange(min=1), default=7, show_default=True)
+@rounds_option(7)
 @report_option
 def step(
     network: str,

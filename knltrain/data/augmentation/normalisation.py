@@ -17,7 +17,7 @@ IMAGENET_DEVIATION: Final = (58.395, 57.12, 57.375)
 
 MOST_MEASURED: Final = 10_000
 """Pictures of which mean and deviation are taken; of more, so many at equal distances."""
-MOST_VALUES: Final = 2**28
+MOST_VALUES: Final = 2**26
 """Of larger pictures there are fewer, of so many values in all."""
 
 Numbers = float | tuple[float, ...] | str

@@ -17,7 +17,9 @@ def test_an_identity_survives_the_environment(
     segment_fds: tuple[int, ...], resume: bool, point: MeetingPoint | None
 ) -> None:
     board = None if resume else (9, 1)
-    identity = WorkerIdentity(1, 4, Path("runs/a = b"), 7, segment_fds, 16, resume, point, board)
+    drawn = None if resume else (11, 12)
+    own = segment_fds, 16, resume, point, board
+    identity = WorkerIdentity(1, 4, Path("runs/a = b"), 7, *own, initial=drawn)
     assert worker_identity(identity.to_environment()) == identity
 
 
@@ -54,6 +56,7 @@ def test_a_missing_variable_is_named(missing: str) -> None:
         ("REQUESTS", '["1", 2.5]'),
         ("REQUESTS", "{}"),
         ("REQUESTS", "7"),
+        ("INITIAL", "[1]"),
     ],
     ids=lambda text: text[:12],
 )

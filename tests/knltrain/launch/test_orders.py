@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -93,3 +95,14 @@ def test_an_abort_reaches_the_rings(ring: BatchRing) -> None:
     Shared(None, None, ring, ()).abort(143)
     assert ring.abort_code == 143
     Shared(None, None, None, ()).abort(143)
+
+
+def test_workers_of_a_new_run_are_told_where_its_parameters_are_drawn() -> None:
+    told = orders(None)
+    initial: Any = SimpleNamespace(fds=(70, 71))
+    for given, fds in ((None, ()), (initial, (70, 71))):
+        again = replace(told, initial=given)
+        place = again.plan.placements[1]
+        assert again.identity(place, 7).initial == (fds or None)
+        assert again.fds(place) == (51, told.board.fd, *fds)
+    told.board.close()

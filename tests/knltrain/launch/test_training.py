@@ -18,6 +18,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from affinity import PlacementError, parse_cpulist
+from knltrain.assembly.initial_parameters import InitialParameters
 from knltrain.config import load_config
 from knltrain.config.methods import METHODS
 from knltrain.data.digits import load_digits
@@ -278,6 +279,20 @@ def test_a_run_of_a_described_network_is_evaluated_by_its_folder_alone(
     assert "accuracy" in _finish(start_knltrain("evaluate", "runs/own", cwd=folder))
     more = ("--set", "train.epochs=3")
     _finish(start_knltrain("train", "--resume", "runs/own", *more, cwd=folder))
+
+
+@pytest.mark.slow
+def test_parameters_drawn_by_the_parent_are_those_that_workers_draw(
+    two_at_once: tuple[Path, Path], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LeNet's are few enough for its workers."""
+    begun, begin = list[InitialParameters](), InitialParameters.begin
+    monkeypatch.setattr(InitialParameters, "begin", lambda self: (begun.append(self), begin(self)))
+    monkeypatch.setattr(training, "LEAST_DRAWN", 0)
+    monkeypatch.chdir(folder)
+    run = training.train(load_config(folder / "run.toml", ["name=drawn-before"]))
+    assert len(begun) == 1
+    _assert_same_end(two_at_once[0], run)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,9 +20,12 @@ def test_a_kind_has_a_bar_for_each_network_that_has_it(
 
     saved: list[Figure] = []
     save = Figure.savefig
-    monkeypatch.setattr(
-        Figure, "savefig", lambda self, path: (saved.append(self), save(self, path))
-    )
+
+    def save_and_keep(self: Figure, path: Path, **options: Any) -> None:
+        saved.append(self)
+        save(self, path, **options)
+
+    monkeypatch.setattr(Figure, "savefig", save_and_keep)
     deep = {**PROFILE, "stages": [stage("dense", "forward", 0.01, 200, 10, "fc")]}
     report = {
         "batch_per_worker": 8,

@@ -1,5 +1,10 @@
 """The report as a picture."""
 
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
 from knltrain.bench.exchange.picture import draw_bandwidths
 
 
@@ -8,9 +13,12 @@ def test_picture_has_a_curve_for_everyone_who_exchanges(report, tmp_path, monkey
 
     saved = []
     save = Figure.savefig
-    monkeypatch.setattr(
-        Figure, "savefig", lambda self, path: (saved.append(self), save(self, path))
-    )
+
+    def save_and_keep(self: Figure, path: Path, **options: Any) -> None:
+        saved.append(self)
+        save(self, path, **options)
+
+    monkeypatch.setattr(Figure, "savefig", save_and_keep)
     path = tmp_path / "speed.png"
     draw_bandwidths(report, path)
     assert path.read_bytes().startswith(b"\x89PNG")

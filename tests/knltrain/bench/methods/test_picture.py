@@ -17,9 +17,12 @@ def test_picture_has_a_curve_and_a_bar_for_everyone_who_came_through(
 
     saved: list[Figure] = []
     save = Figure.savefig
-    monkeypatch.setattr(
-        Figure, "savefig", lambda self, path: (saved.append(self), save(self, path))
-    )
+
+    def save_and_keep(self: Figure, path: Path, **options: Any) -> None:
+        saved.append(self)
+        save(self, path, **options)
+
+    monkeypatch.setattr(Figure, "savefig", save_and_keep)
     path = tmp_path / "methods.png"
     draw_methods(report, path)
     assert path.read_bytes().startswith(b"\x89PNG")
