@@ -19,6 +19,7 @@ from knltrain.cli.options import (
     workers_option,
 )
 from knltrain.cli.saying import say
+from knltrain.cluster.variables import import_numpy_with_one_thread
 
 if TYPE_CHECKING:
     from knltrain.profile.comparison import Side
@@ -105,6 +106,7 @@ def _profiled(
     from knltrain.launch.signals import run_begins
 
     with run_begins():
+        import_numpy_with_one_thread()
         from knltrain.config import load_config
         from knltrain.errors import ConfigError
         from knltrain.launch import training

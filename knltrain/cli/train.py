@@ -18,6 +18,7 @@ from knltrain.cli.options import (
     workers_option,
 )
 from knltrain.cli.saying import say
+from knltrain.cluster.variables import import_numpy_with_one_thread
 
 
 @click.command()
@@ -53,6 +54,7 @@ def train(
     from knltrain.launch.signals import run_begins
 
     with run_begins():  # first of all: what is imported now takes its time
+        import_numpy_with_one_thread()
         from knltrain.config import load_config
         from knltrain.launch import training
 

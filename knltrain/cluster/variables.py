@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 from affinity.numbers import whole_number
@@ -16,11 +17,28 @@ PROCESSOR_SETTINGS = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "ONEDNN_MAX_CPU_IS
 THREADING_LAYERS = ("default", "safe", "forksafe", "threadsafe", "omp", "tbb", "workqueue")
 """Valid values of NUMBA_THREADING_LAYER."""
 
+_BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+
 
 def processor_settings(environment: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return those of PROCESSOR_SETTINGS that are set, in os.environ by default."""
     values = os.environ if environment is None else environment
     return {name: values[name] for name in PROCESSOR_SETTINGS if name in values}
+
+
+def import_numpy_with_one_thread() -> None:
+    """Import NumPy, for a process that starts others and multiplies no matrices itself.
+
+    Otherwise NumPy's OpenBLAS starts a thread for each cpu, and each first spins for 0.1 s. Where
+    OPENBLAS_NUM_THREADS is set, that number counts.
+    """
+    if _BLAS_THREADS in os.environ:
+        return
+    os.environ[_BLAS_THREADS] = "1"
+    try:
+        import_module("numpy")
+    finally:
+        del os.environ[_BLAS_THREADS]
 
 
 def check_compiling_settings(environment: Mapping[str, str] | None = None) -> None:

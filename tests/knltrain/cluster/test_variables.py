@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -16,9 +18,35 @@ from knltrain.cluster.variables import (
 from knltrain.errors import ConfigError
 
 
+NUMPY_IMPORTED = """
+import os, sys
+from knltrain.cluster.variables import import_numpy_with_one_thread
+import_numpy_with_one_thread()
+threads = len(os.listdir("/proc/self/task"))
+print("numpy" in sys.modules, threads, os.environ.get("OPENBLAS_NUM_THREADS"))
+"""
+
+
 def test_settings_of_the_processor_are_those_that_are_set() -> None:
     given = {"NUMBA_CPU_NAME": "knl", "NUMBA_CPU_FEATURES": "", "HOME": "/"}
     assert processor_settings(given) == {"NUMBA_CPU_NAME": "knl", "NUMBA_CPU_FEATURES": ""}
+
+
+@pytest.mark.parametrize("given", [None, "2"])
+def test_numpy_has_one_thread_unless_somebody_says_otherwise(given: str | None) -> None:
+    """Its own threads would be there as soon as it is imported."""
+    environment = {name: v for name, v in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    if given is not None:
+        environment["OPENBLAS_NUM_THREADS"] = given
+    found = subprocess.run(
+        [sys.executable, "-c", NUMPY_IMPORTED],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    threads = 1 if given is None else min(int(given), len(os.sched_getaffinity(0)))
+    assert found.stdout.split() == ["True", str(threads), str(given)]
 
 
 @pytest.mark.parametrize(
