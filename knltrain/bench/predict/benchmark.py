@@ -1,8 +1,9 @@
 """`knltrain bench predict`: steps of methods over some links, from exchanges over other ones.
 
-What a method adds to a step is measured over the links that the model is fitted to, with one image
-of each worker, so that next to nothing is computed. What is computed is measured by workers that
-never exchange. Both together predict the steps of whole trainings, which are measured beside.
+What a method adds to a step on a link is measured over the links that the model is fitted to, with
+one image of each worker, so that next to nothing is computed. What it adds beside that are whole
+trainings over the fastest of these links. What is computed is measured by workers that never
+exchange. Together these predict the steps of whole trainings over other links, measured beside.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ from knltrain.launch.temporary_folder import temporary_folder
 WITHIN = 0.1
 """The error that counts as met, where the rounds of a training differ by less."""
 
+_MOST_TIMES = 4
+"""So many times the steps are taken over links of so many Gbit/s, or more, as they are shorter."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -60,11 +64,12 @@ class Trainings:
     steps: int
     workers_per_core: int = 1
 
-    def run(self, method: str, *, light: bool = False) -> RunConfig:
-        """The run of a method; a `light` one takes one image of each worker."""
+    def run(self, method: str, link: float | None = None, *, light: bool = False) -> RunConfig:
+        """The run of a method over a link; a `light` one takes one image of each worker."""
         images = 1 if light else self.batch
         shares = self.workers_per_core > 1
-        sizes = self.nodes, self.workers, images, self.steps
+        steps = round(self.steps * min(_MOST_TIMES, max(1.0, link or 0.0)))
+        sizes = self.nodes, self.workers, images, steps
         return configuration(self.network, method, *sizes, shares_cores=shares)
 
 
@@ -86,7 +91,7 @@ def run_predict_benchmark(
 
     With one node its `workers` exchange over shared memory, and there are no links. A row has, for
     a method and a link, the seconds of a step that were `measured` (median of the rounds), those
-    that are `predicted`, and those of the `naive` model: nothing is hidden, and nobody waits.
+    that are `predicted`, and those of the `naive` model, in which nothing is hidden.
     `is_met` tells whether the error is at most 10 %, or at most what the rounds differ by.
     `failures` are methods that cannot train so, with the reasons. Where `workers_per_core` are
     more than one, the wait for a core is in all of these times.
@@ -105,13 +110,16 @@ def run_predict_benchmark(
         before = bounds_of(cpus)
         alone = {link: _Found({name: [] for name in runs}) for link in fitted}
         found = {link: _Found({name: [] for name in runs}) for link in links}
+        fastest = None if nodes == 1 else max(filter(None, fitted))
+        near = _Found({name: [] for name in runs})
         # Whole rounds alternate: what changes the machine's speed in between concerns all alike.
         grounds = [(True, *each) for each in alone.items()]
+        grounds += [] if fastest is None else [(False, fastest, near)]
         grounds += [(False, *each) for each in found.items()]
         for number, (light, link, into) in product(range(1, rounds + 1), grounds):
             told = f"round {number} of {rounds}"
             _over(link, task, groups, failures, kept.path, light, into, partial(_tell, tell, told))
-        exchanges = _fitted(alone, runs)
+        exchanges = _fitted(alone, near, runs)
         after = bounds_of(cpus)
     rows = [
         _row(link, found[link], exchanges[name], method_of(runs[name]))
@@ -216,7 +224,7 @@ def _over(
             if name in failures:
                 continue
             try:
-                found = steps_of(task.run(name, light=light), ground, folder)
+                found = steps_of(task.run(name, link, light=light), ground, folder)
             except PeerError as error:
                 if name == COMPUTING:  # without which nothing is predicted
                     raise
@@ -241,9 +249,13 @@ def _ground(link: float | None, groups: Sequence[Sequence[int]]) -> Iterator[Gro
 
 
 def _fitted(
-    light: Mapping[float | None, _Found], runs: Mapping[str, RunConfig]
+    light: Mapping[float | None, _Found], near: _Found, runs: Mapping[str, RunConfig]
 ) -> dict[str, MeasuredExchange]:
-    """The exchange of each method, by its light trainings without those that never exchange."""
+    """The exchange of each method, by its trainings without those that never exchange.
+
+    `near` are whole trainings over the fastest link, if there is one: with what computes, and waits
+    for the slowest.
+    """
     exchanges = {}
     for name in runs:
         extra = {
@@ -253,7 +265,8 @@ def _fitted(
         }
         if extra:
             computing = statistics.median(found.median(COMPUTING) for found in light.values())
-            exchanges[name] = MeasuredExchange(extra, computing, overlap_of(runs[name]))
+            least = near.median(name) - near.median(COMPUTING) if near.steps[name] else None
+            exchanges[name] = MeasuredExchange(extra, computing, overlap_of(runs[name]), least)
     return exchanges
 
 
@@ -261,11 +274,8 @@ def _row(
     link: float | None, found: _Found, exchange: MeasuredExchange, method: Method
 ) -> dict[str, Any]:
     name, speed = method.name, found.gbytes_per_second
-    computing, measured, waiting = (
-        found.median(COMPUTING),
-        found.median(name),
-        found.waiting(method),
-    )
+    computing, measured = found.median(COMPUTING), found.median(name)
+    waiting = found.waiting(method) if link is None else 0.0  # else it is in the exchange
     predicted = waiting + computing + exchange.seconds(speed, computing)
     naive = computing + exchange.seconds(speed, computing, hides=False)
     rounds = [each.seconds for each in found.steps[name]]

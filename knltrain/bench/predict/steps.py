@@ -70,7 +70,7 @@ def configuration(
             "train": {
                 "steps": steps + 1,
                 "batch": workers * images,
-                "trace_steps": steps + 1 if method == COMPUTING else 0,
+                "trace_steps": steps + 1 if (method, ground_nodes) == (COMPUTING, 1) else 0,
             },
             "optimizer": dict(settings.optimizer),
             "learning_rate": {"base": settings.learning_rate},

@@ -18,10 +18,29 @@ def test_an_exchange_over_some_links_predicts_that_over_others(link: float) -> N
     assert exchange.seconds(link, 0.01) == pytest.approx(expected)
 
 
-def test_between_two_links_it_lies_between_theirs() -> None:
-    """Whatever a third link does, as where bursts pass a link at once."""
-    found = MeasuredExchange({0.125: 0.02, 0.25: 0.008, 1.0: 0.001})
-    assert found.seconds(1 / 6, 0.01) == pytest.approx(0.014)
+def test_the_two_slowest_links_make_the_line() -> None:
+    """4 ms besides the link, 3 MB over it, of which 1 MB passes at once."""
+    found = MeasuredExchange({0.125: 0.02, 0.25: 0.012, 5.0: 0.004})
+    assert found.seconds(1 / 6, 0.01) == pytest.approx(0.016)
+    assert found.seconds(0.5, 0.01) == pytest.approx(0.008)
+    assert found.seconds(1.0, 0.01) == pytest.approx(0.006)
+    assert found.seconds(2.0, 0.01) == pytest.approx(0.005)
+
+
+def test_a_link_on_which_bursts_pass_at_once_takes_no_time() -> None:
+    """2 ms of them."""
+    links = (0.0625, 0.25, 5.0)
+    found = MeasuredExchange({each: 0.004 + max(0.0, 0.002 / each - 0.002) for each in links})
+    for link in (0.125, 0.8, 1.25):
+        expected = 0.004 + max(0.0, 0.002 / link - 0.002)
+        assert found.seconds(link, 0.01) == pytest.approx(expected)
+
+
+def test_what_the_fastest_link_takes_may_come_from_other_steps() -> None:
+    found = MeasuredExchange({0.125: 0.02, 0.25: 0.012, 5.0: 0.004}, least_seconds=0.001)
+    assert found.least_seconds == 0.001
+    assert found.seconds(1 / 6, 0.01) == pytest.approx(0.013)
+    assert MeasuredExchange({1.0: 0.1}, least_seconds=-1.0).least_seconds == 0
 
 
 @pytest.mark.parametrize("light", [0.0, 0.004])
