@@ -60,7 +60,7 @@ class InitialParameters:
             values = np.frombuffer(mmap.mmap(self._memory, self._size), np.float32)
             ParameterVector(self._network, values).initialise(self._seed)
             os.write(self._fills, bytes(self._readers))
-        except SegmentError:
+        except (SegmentError, OSError, MemoryError):
             pass  # Readers find the pipe's end, and draw for themselves.
         finally:
             os.close(self._fills)

@@ -44,11 +44,12 @@ def test_each_reader_finds_what_it_would_have_drawn(drawing: InitialParameters) 
                 os.fstat(fd)
 
 
+@pytest.mark.parametrize("error", [SegmentError, OSError, MemoryError])
 def test_readers_draw_for_themselves_without_memory(
-    drawing: InitialParameters, monkeypatch: pytest.MonkeyPatch
+    error: type[Exception], drawing: InitialParameters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
-        raise SegmentError("no memory")
+        raise error("no memory")
 
     monkeypatch.setattr(initial_parameters.anonymous_file, "reserve", refuse)
     drawing.begin()
