@@ -26,7 +26,10 @@ PR_SET_PDEATHSIG = 1
 SECONDS = 900
 SAME_ADDRESSES = ("--append", "norandmaps")
 """Where all programs lie at the same addresses, the emulator translates their code once."""
-ENVIRONMENT = (f"PYTHONPATH={REPOSITORY}", "PYTHONDONTWRITEBYTECODE=1", "HOME=/tmp")
+ENVIRONMENT = (
+    *(f"PYTHONPATH={REPOSITORY}", "PYTHONDONTWRITEBYTECODE=1", "HOME=/tmp"),
+    *("OMP_WAIT_POLICY=passive", "OPENBLAS_THREAD_TIMEOUT=4"),
+)
 
 
 class Outcome(NamedTuple):

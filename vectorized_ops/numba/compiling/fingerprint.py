@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from fractions import Fraction
 from functools import _lru_cache_wrapper, cached_property
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
@@ -34,6 +34,18 @@ class CompiledCode(NamedTuple):
     fingerprint: str
     size: int
     sources: frozenset[str]
+
+
+class _Code(NamedTuple):
+    """A function's `code`, which is kept alive, its text, and the `names` in it."""
+
+    code: CodeType
+    text: str
+    names: frozenset[str]
+
+
+_CODES: dict[tuple[int, str | None], _Code] = {}
+"""By the code's identity, and the function's docstring, which is left out of the text."""
 
 
 def compiled_code(function: Callable[..., Any]) -> CompiledCode:
@@ -84,7 +96,7 @@ class Walk:
                 f"{name} = {self._attribute(it)}"
                 for name, it in sorted(fresh.items(), key=lambda named: named[0])
             )
-        return str(parts)
+        return _joined(parts)
 
     def text(self, value: Any) -> str:
         """Describe any value that a kernel may refer to."""
@@ -155,12 +167,21 @@ class Walk:
             return f"function {self._seen[id(function)]} again"
         self._seen[id(function)] = len(self._seen)
         self.followed.append(function)
-        self._names |= _names(function.__code__)
+        own = self._own(function)
+        self._names |= own.names
         defaults = function.__defaults__, function.__kwdefaults__
-        parts = [_name(function), self._code(_undocumented(function)), self._items(defaults)]
-        for variable, found in sorted(_references(function), key=lambda named: named[0]):
+        parts = [_name(function), own.text, self._items(defaults)]
+        for variable, found in sorted(_references(function, own.names), key=lambda named: named[0]):
             parts.append(f"{variable} = {self.text(found)}")
-        return f"function {parts}"
+        return f"function {_joined(parts)}"
+
+    def _own(self, function: FunctionType) -> _Code:
+        """What a function's code says by itself; many kernels are compiled from the same ones."""
+        key = id(function.__code__), function.__doc__
+        if key not in _CODES:
+            text = self._code(_undocumented(function))
+            _CODES[key] = _Code(function.__code__, text, _names(function.__code__))
+        return _CODES[key]
 
     def _code(self, code: CodeType) -> str:
         names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
@@ -194,6 +215,11 @@ class Walk:
         return f"[{', '.join(map(self.text, values))}]"
 
 
+def _joined(parts: Iterable[str]) -> str:
+    """Return one text for these and no others: escapes would double at each level of nesting."""
+    return "".join(f"{len(part)}:{part}" for part in parts)
+
+
 def _package(value: Any) -> str:
     name = value.__name__ if isinstance(value, ModuleType) else value.__module__
     return str(name).partition(".")[0]
@@ -216,19 +242,19 @@ def _name(function: FunctionType) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
-def _references(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Names and values of the closure, as far as it is filled, and of the globals that are used."""
+def _references(function: FunctionType, names: Set[str]) -> Iterator[tuple[str, Any]]:
+    """Names and values of the closure, as far as it is filled, and of globals with these names."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     for name, cell in cells:
         try:
             yield name, cell.cell_contents
         except ValueError:  # a function that is about to be defined
             continue
-    for name in _names(function.__code__):
+    for name in names:
         if name in function.__globals__:
             yield name, function.__globals__[name]
 
 
-def _names(code: CodeType) -> set[str]:
+def _names(code: CodeType) -> frozenset[str]:
     inner = (_names(part) for part in code.co_consts if inspect.iscode(part))
-    return set(code.co_names).union(*inner)
+    return frozenset(code.co_names).union(*inner)
