@@ -70,6 +70,7 @@ IDENTITY = {
     "KNLTRAIN_REQUESTS": "[9, 0]",
     "KNLTRAIN_DATA": "[5]",
     "KNLTRAIN_BATCHES": "[6, 0, 2]",
+    "KNLTRAIN_INITIAL": "[11, 12]",
 }
 
 
