@@ -27,7 +27,7 @@ def processor_settings(environment: Mapping[str, str] | None = None) -> dict[str
 
 
 def import_numpy_with_one_thread() -> None:
-    """Import NumPy, for a process that starts others and multiplies no matrices itself.
+    """Import NumPy, for a process that starts others and computes next to nothing itself.
 
     Otherwise NumPy's OpenBLAS starts a thread for each cpu, and each first spins for 0.1 s. Where
     OPENBLAS_NUM_THREADS is set, that number counts.

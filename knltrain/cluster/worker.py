@@ -42,7 +42,7 @@ class WorkerIdentity:
       each worker opens it
     - `batches`: that of the batches made ahead (`knltrain.input.batch_ring`), this worker's number
       among those that have some there, and how many these are; None where it makes its own
-    - `initial`: those of the initial parameters and of who tells that they are drawn
+    - `initial`: those of the initial parameters, and of the pipe that tells when they are drawn
       (`knltrain.assembly.initial_parameters`); None where it draws its own
     """
 

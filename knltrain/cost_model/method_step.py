@@ -38,7 +38,8 @@ class MeasuredExchange:
         if len(self._on_link) == 1:
             return 0.0
         (near, far), (before, behind) = self._inverse[-2:], self._on_link[-2:]
-        return max(0.0, before + (behind - before) * (1 / link - near) / (far - near))
+        slope = max(0.0, (behind - before) / (far - near))
+        return max(0.0, before + slope * (1 / link - near))
 
     def seconds(self, link: float | None, computing: float, *, hides: bool = True) -> float:
         """Return what is added to a step of so much computing over a link, None for none.

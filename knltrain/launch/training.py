@@ -21,7 +21,7 @@ from knltrain.assembly import (
 from knltrain.cluster.task import Task, this_task
 from knltrain.cluster.worker import MeetingPoint
 from knltrain.config import RunConfig
-from knltrain.errors import ConfigError
+from knltrain.errors import ConfigError, SegmentError
 from knltrain.exchange.transports.board import RequestBoard
 from knltrain.launch.failure import Failure
 from knltrain.launch.listener import Listener
@@ -282,7 +282,10 @@ def _initial_parameters(plan: RunPlan, holding: ExitStack) -> InitialParameters 
         return None
     from knltrain.assembly.initial_parameters import InitialParameters
 
-    initial = InitialParameters(network, plan.config.seed, len(plan.placements))
+    try:
+        initial = InitialParameters(network, plan.config.seed, len(plan.placements))
+    except (SegmentError, OSError):  # each worker finds memory for its own, or says so
+        return None
     holding.callback(initial.close)
     return initial
 

@@ -6,6 +6,7 @@ Their random initial values depend on the seed alone, not on the machine.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -89,10 +90,11 @@ class ParameterVector:
             for spec in network.parameters
         }
 
-    def initialise(self, seed: int) -> None:
+    def initialise(self, seed: int, stopped: Event | None = None) -> bool:
         """Fill every parameter as its layer's `initialiser` says, and the padding with zero.
 
-        The values depend on the seed alone, uniform ones to the last bit.
+        The values depend on the seed alone, uniform ones to the last bit. Returns False if it was
+        `stopped` before the end.
         """
         self.packed.fill(0)
         begin, draws = 0, []
@@ -104,7 +106,10 @@ class ParameterVector:
                 begin += words_taken(spec.initial, part.size)
         with ThreadPoolExecutor(len(allowed_cpus())) as threads:
             for _ in threads.map(draw, *zip(*draws, strict=True)):
-                pass
+                if stopped is not None and stopped.is_set():
+                    threads.shutdown(cancel_futures=True)
+                    return False
+        return True
 
 
 def _check_buffer(network: Network, buffer: FloatArray) -> None:

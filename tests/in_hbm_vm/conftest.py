@@ -27,8 +27,11 @@ SECONDS = 900
 SAME_ADDRESSES = ("--append", "norandmaps")
 """Where all programs lie at the same addresses, the emulator translates their code once."""
 ENVIRONMENT = (
-    *(f"PYTHONPATH={REPOSITORY}", "PYTHONDONTWRITEBYTECODE=1", "HOME=/tmp"),
-    *("OMP_WAIT_POLICY=passive", "OPENBLAS_THREAD_TIMEOUT=4"),
+    f"PYTHONPATH={REPOSITORY}",
+    "PYTHONDONTWRITEBYTECODE=1",
+    "HOME=/tmp",
+    "OMP_WAIT_POLICY=passive",
+    "OPENBLAS_THREAD_TIMEOUT=4",
 )
 
 

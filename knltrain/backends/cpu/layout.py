@@ -33,10 +33,10 @@ _DIRECT: Final = 1.6
 """Time of a convolution that Winograd's algorithm takes with images in the lanes alone."""
 
 _CALL_FLOPS: Final = 1e7
-"""What a core computes while Python calls one direction of a layer with channels in the lanes.
+"""What two cores compute while Python calls one direction of a layer with channels in the lanes.
 
-With images there a step is a few calls of a program. On two cores of an Intel Xeon (Emerald Rapids)
-a call took 0.05 ms: with it LeNet's 4 images took 2.7 ms instead of 1.2.
+With images there a step is a few calls of a program. On an Intel Xeon (Emerald Rapids) a call took
+0.05 ms: with it LeNet's 4 images took 2.7 ms instead of 1.2. More cores were not measured.
 """
 
 _MOST_GROUPS: Final = 4
@@ -64,7 +64,7 @@ def layout_of(network: Network, images: int) -> str:
             return "images_last"
         back = network.needs_gradient(source)
         by_images += filled * shape.flops * (2 + back)
-        by_channels += _FULL * shape.flops * _lanes(shape, back) + call
+        by_channels += _FULL * shape.flops * _lanes(shape, back) + back * call
     return "channels_last" if by_channels < by_images and _has_threads() else "images_last"
 
 

@@ -46,7 +46,7 @@ WITHIN = 0.1
 """The error that counts as met, where the rounds of a training differ by less."""
 
 _MOST_TIMES = 4
-"""So many times the steps are taken over links of so many Gbit/s, or more, as they are shorter."""
+"""Over a link of g Gbit/s there are max(1, min(g, 4)) times as many steps, which are shorter."""
 
 
 @final
@@ -64,12 +64,15 @@ class Trainings:
     steps: int
     workers_per_core: int = 1
 
+    def steps_over(self, link: float | None) -> int:
+        """The steps over a link of so many Gbit/s."""
+        return round(self.steps * max(1.0, min(link or 0.0, _MOST_TIMES)))
+
     def run(self, method: str, link: float | None = None, *, light: bool = False) -> RunConfig:
         """The run of a method over a link; a `light` one takes one image of each worker."""
         images = 1 if light else self.batch
         shares = self.workers_per_core > 1
-        steps = round(self.steps * min(_MOST_TIMES, max(1.0, link or 0.0)))
-        sizes = self.nodes, self.workers, images, steps
+        sizes = self.nodes, self.workers, images, self.steps_over(link)
         return configuration(self.network, method, *sizes, shares_cores=shares)
 
 
@@ -122,7 +125,10 @@ def run_predict_benchmark(
         exchanges = _fitted(alone, near, runs)
         after = bounds_of(cpus)
     rows = [
-        _row(link, found[link], exchanges[name], method_of(runs[name]))
+        {
+            **_row(link, found[link], exchanges[name], method_of(runs[name])),
+            "steps": task.steps_over(link),
+        }
         for name, link in product(runs, links)
         if name != COMPUTING and name not in failures
     ]

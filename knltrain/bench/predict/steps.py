@@ -27,7 +27,7 @@ from knltrain.exchange.strategies.method import Method
 COMPUTING: Final = "none"
 """The method without exchanges."""
 
-_LONGEST_SECONDS = 900.0
+_LONGEST_SECONDS = 3600.0
 NEVER: Final = {"every_epochs": 0, "at_end": False}
 """When a run that is only timed is evaluated, or kept."""
 

@@ -11,6 +11,8 @@ _HEAD = (
     "", "Gbit/s", "computing, ms", "waiting, ms", "exchange, ms", "least, ms", "overlaps",
     "predicted, ms", "measured, ms", "error, %", "rounds, %", "naive, %",
 )  # fmt: skip
+_WAITING = 3
+"""The column of what workers wait for the slowest."""
 
 
 def format_table(report: Mapping[str, Any]) -> str:
@@ -25,13 +27,16 @@ def format_table(report: Mapping[str, Any]) -> str:
     )
     if (sharing := report["workers_per_core"]) > 1:
         where += f"; {sharing} workers on a core"
+    cells = [_HEAD, *map(_cells, report["rows"])]
+    if report["nodes"] > 1:  # where the wait is part of the exchange
+        cells = [(*row[:_WAITING], *row[_WAITING + 1 :]) for row in cells]
     lines = [
         f"{report['network']}, batch {report['batch_per_worker']} per worker, {where}; medians of "
-        f"{report['rounds']} alternating rounds of {report['steps']} steps",
+        f"{report['rounds']} alternating rounds of {_steps(report)} steps",
         f"{machine['model']}: sgemm {machine['before']['sgemm_gflops']:.0f} GFLOP/s, copy "
         f"{machine['before']['copy_gbytes_per_second']:.1f} GB/s",
         "",
-        *columns([_HEAD, *map(_cells, report["rows"])], right=range(1, len(_HEAD))),
+        *columns(cells, right=range(1, len(cells[0]))),
         "",
     ]
     if report["rows"]:
@@ -42,6 +47,11 @@ def format_table(report: Mapping[str, Any]) -> str:
         )
     lines += [f"{name} failed: {reason}" for name, reason in report["failures"].items()]
     return "\n".join(lines)
+
+
+def _steps(report: Mapping[str, Any]) -> str:
+    numbers = sorted({row["steps"] for row in report["rows"]}) or [report["steps"]]
+    return " or ".join(map(str, numbers))
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -41,12 +41,19 @@ from knltrain.cli.saying import say
     "--fit-link-gbits",
     default="0.5,2,40",
     show_default=True,
-    help="Links that the model is fitted to, by exchanges with next to no computing.",
+    help="Links that the model is fitted to: by exchanges with next to no computing, and over the "
+    "fastest by whole trainings.",
 )
 @click.option(
     "--batch", type=click.IntRange(min=1), default=32, show_default=True, help="Of each worker."
 )
-@click.option("--steps", type=click.IntRange(min=8), default=120, show_default=True)
+@click.option(
+    "--steps",
+    type=click.IntRange(min=8),
+    default=120,
+    show_default=True,
+    help="Up to 4 times as many over links of 1 to 4 Gbit/s and faster ones.",
+)
 @rounds_option(3)
 @workers_per_core_option
 @report_option

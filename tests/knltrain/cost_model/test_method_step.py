@@ -36,6 +36,12 @@ def test_a_link_on_which_bursts_pass_at_once_takes_no_time() -> None:
         assert found.seconds(link, 0.01) == pytest.approx(expected)
 
 
+def test_a_faster_link_never_takes_longer_than_a_slower_one() -> None:
+    """The slowest was measured as the faster of the two."""
+    found = MeasuredExchange({0.0625: 0.005, 0.25: 0.006, 5.0: 0.004})
+    assert found.seconds(1.0, 0.01) == found.seconds(0.1, 0.01) == pytest.approx(0.006)
+
+
 def test_what_the_fastest_link_takes_may_come_from_other_steps() -> None:
     found = MeasuredExchange({0.125: 0.02, 0.25: 0.012, 5.0: 0.004}, least_seconds=0.001)
     assert found.least_seconds == 0.001

@@ -22,7 +22,7 @@ from knltrain.assembly.initial_parameters import InitialParameters
 from knltrain.config import load_config
 from knltrain.config.methods import METHODS
 from knltrain.data.digits import load_digits
-from knltrain.errors import ConfigError, RunFolderError
+from knltrain.errors import ConfigError, RunFolderError, SegmentError
 from knltrain.launch import training
 from knltrain.launch.model import load_model
 from knltrain.launch.run_folder import read_config
@@ -285,13 +285,31 @@ def test_a_run_of_a_described_network_is_evaluated_by_its_folder_alone(
 def test_parameters_drawn_by_the_parent_are_those_that_workers_draw(
     two_at_once: tuple[Path, Path], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """LeNet's are few enough for its workers."""
-    begun, begin = list[InitialParameters](), InitialParameters.begin
-    monkeypatch.setattr(InitialParameters, "begin", lambda self: (begun.append(self), begin(self)))
+    """Those of LeNet are few, and drawn by its workers. With another seed a run ends elsewhere."""
     monkeypatch.setattr(training, "LEAST_DRAWN", 0)
     monkeypatch.chdir(folder)
     run = training.train(load_config(folder / "run.toml", ["name=drawn-before"]))
-    assert len(begun) == 1
+    _assert_same_end(two_at_once[0], run)
+    draw = ParameterVector.initialise
+    monkeypatch.setattr(
+        ParameterVector, "initialise", lambda self, seed, stopped: draw(self, seed + 1, stopped)
+    )
+    other = training.train(load_config(folder / "run.toml", ["name=drawn-otherwise"]))
+    with pytest.raises(AssertionError, match="center differs"):
+        _assert_same_end(run, other)
+
+
+@pytest.mark.slow
+def test_without_memory_for_all_workers_each_draws_its_parameters(
+    two_at_once: tuple[Path, Path], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise SegmentError("no memory")
+
+    monkeypatch.setattr(InitialParameters, "__init__", refuse)
+    monkeypatch.setattr(training, "LEAST_DRAWN", 0)
+    monkeypatch.chdir(folder)
+    run = training.train(load_config(folder / "run.toml", ["name=drawn-by-each"]))
     _assert_same_end(two_at_once[0], run)
 
 

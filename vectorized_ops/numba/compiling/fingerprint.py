@@ -14,6 +14,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Set
 from fractions import Fraction
 from functools import _lru_cache_wrapper, cached_property
+from itertools import chain
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, final
 
@@ -45,7 +46,7 @@ class _Code(NamedTuple):
 
 
 _CODES: dict[tuple[int, str | None], _Code] = {}
-"""By the code's identity, and the function's docstring, which is left out of the text."""
+"""By the code's identity, and the function's docstring, which is left out of the text. All stay."""
 
 
 def compiled_code(function: Callable[..., Any]) -> CompiledCode:
@@ -194,16 +195,17 @@ class Walk:
         if isinstance(value, (tuple, list)):
             return f"{kind} {self._items(value)}"
         if isinstance(value, (set, frozenset)):
-            return f"{kind} {sorted(map(self.text, value))}"
+            return f"{kind} {_joined(sorted(map(self.text, value)))}"
         if isinstance(value, dict):
-            return f"{kind} {sorted((self.text(key), self.text(value[key])) for key in value)}"
+            items = sorted((self.text(key), self.text(value[key])) for key in value)
+            return f"{kind} {_joined(chain.from_iterable(items))}"
         if isinstance(value, (np.ndarray, np.generic)):
             return f"{kind} {value.dtype!r} {value.shape} {value.tobytes()!r}"
         if isinstance(value, BuiltinFunctionType):
             return f"{kind} {value.__module__}.{value.__qualname__}"
         if dataclasses.is_dataclass(value):
             fields = (field.name for field in dataclasses.fields(value))
-            return f"{kind} {[(name, self.text(getattr(value, name))) for name in fields]}"
+            return f"{kind} {_joined(f'{n} = {self.text(getattr(value, n))}' for n in fields)}"
         raise TypeError(
             f"a kernel refers to {value!r}, a {type(value).__name__}: expected a number, text, "
             "array, type, function, dataclass, or a tuple, list, set or dictionary of these, by "
@@ -216,7 +218,10 @@ class Walk:
 
 
 def _joined(parts: Iterable[str]) -> str:
-    """Return one text for these and no others: escapes would double at each level of nesting."""
+    """Return texts behind their lengths, so that no others give the same.
+
+    Escapes, as those of `repr`, would double at each level of nesting.
+    """
     return "".join(f"{len(part)}:{part}" for part in parts)
 
 

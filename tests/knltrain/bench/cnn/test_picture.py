@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,20 +12,11 @@ from knltrain.bench.cnn.summary import kind_rows, step_row
 
 from .test_summary import PROFILE, stage
 
-
-def test_a_kind_has_a_bar_for_each_network_that_has_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    saved: list[Figure] = []
-    save = Figure.savefig
 
-    def save_and_keep(self: Figure, path: Path, **options: Any) -> None:
-        saved.append(self)
-        save(self, path, **options)
-
-    monkeypatch.setattr(Figure, "savefig", save_and_keep)
+def test_a_kind_has_a_bar_for_each_network_that_has_it(tmp_path: Path, saved: list[Figure]) -> None:
     deep = {**PROFILE, "stages": [stage("dense", "forward", 0.01, 200, 10, "fc")]}
     report = {
         "batch_per_worker": 8,

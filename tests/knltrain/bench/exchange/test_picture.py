@@ -1,24 +1,9 @@
 """The report as a picture."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 from knltrain.bench.exchange.picture import draw_bandwidths
 
 
-def test_picture_has_a_curve_for_everyone_who_exchanges(report, tmp_path, monkeypatch):
-    from matplotlib.figure import Figure
-
-    saved = []
-    save = Figure.savefig
-
-    def save_and_keep(self: Figure, path: Path, **options: Any) -> None:
-        saved.append(self)
-        save(self, path, **options)
-
-    monkeypatch.setattr(Figure, "savefig", save_and_keep)
+def test_picture_has_a_curve_for_everyone_who_exchanges(report, tmp_path, saved):
     path = tmp_path / "speed.png"
     draw_bandwidths(report, path)
     assert path.read_bytes().startswith(b"\x89PNG")

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-import pytest
+from typing import TYPE_CHECKING, Any
 
 from knltrain.bench.methods.picture import draw_methods
 
-
-def test_picture_has_a_curve_and_a_bar_for_everyone_who_came_through(
-    report: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    saved: list[Figure] = []
-    save = Figure.savefig
 
-    def save_and_keep(self: Figure, path: Path, **options: Any) -> None:
-        saved.append(self)
-        save(self, path, **options)
-
-    monkeypatch.setattr(Figure, "savefig", save_and_keep)
+def test_picture_has_a_curve_and_a_bar_for_everyone_who_came_through(
+    report: dict[str, Any], tmp_path: Path, saved: list[Figure]
+) -> None:
     path = tmp_path / "methods.png"
     draw_methods(report, path)
     assert path.read_bytes().startswith(b"\x89PNG")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
+from knltrain.bench.predict import benchmark
 from knltrain.bench.predict.benchmark import run_predict_benchmark
+from knltrain.bench.predict.steps import Steps, method_of
 from knltrain.bench.predict.table import format_table
 from knltrain.errors import ConfigError
 
@@ -33,6 +36,40 @@ def test_settings_that_predict_nothing_are_refused_before_anything_is_measured()
     _refused("did you mean 'sync_sgd'", methods=["sync_sgt"])
     _refused("--nodes 4096: .*larger --workers-per-core", nodes=4096)
     _refused("--workers 4096: ", nodes=1, workers=4096)
+
+
+def _measured(**milliseconds: float) -> benchmark._Found:
+    """Steps of one round, over a link of 1.25 GB/s."""
+    steps = {name: [Steps(1e-3 * each, np.array([[]]))] for name, each in milliseconds.items()}
+    return benchmark._Found(steps, [1.25])
+
+
+def test_what_whole_trainings_take_over_the_fastest_link_counts_for_other_links() -> None:
+    """1 ms beside the link, which light trainings take for 3 ms, and 8 ms / (GB/s) on it."""
+    task = benchmark.Trainings("lenet", 2, 2, 32, 64)
+    runs = {name: task.run(name) for name in ("none", "sync_sgd")}
+    light = {gbits: _measured(none=2.0, sync_sgd=2.0 + 3.0 + added) for gbits, added in LIGHT}
+    for (_, added), found in zip(LIGHT, light.values(), strict=True):
+        found.speeds[:] = [8.0 / added] if added else [1e6]
+    near = _measured(none=4.0, sync_sgd=5.0)
+    exchange = benchmark._fitted(light, near, runs)["sync_sgd"]
+    row = benchmark._row(
+        10.0, _measured(none=4.0, sync_sgd=11.4), exchange, method_of(runs["sync_sgd"])
+    )
+    assert row["least_exchange_seconds"] == pytest.approx(0.001)
+    assert row["predicted_seconds"] == pytest.approx(0.004 + 0.001 + 0.008 / 1.25)
+    assert (row["waiting_seconds"], row["is_met"]) == (0.0, True)
+
+
+LIGHT = ((1.0, 64.0), (2.0, 32.0), (40.0, 0.0))
+"""Gbit/s, and milliseconds on the link."""
+
+
+def test_steps_over_faster_links_are_more() -> None:
+    task = benchmark.Trainings("lenet", 2, 2, 32, 64)
+    links = (None, 0.5, 1.0, 2.0, 40.0)
+    assert [task.steps_over(link) for link in links] == [64, 64, 64, 128, 256]
+    assert task.run("none", 2.0).train.steps == 129
 
 
 @pytest.mark.slow

@@ -19,6 +19,8 @@ def test_a_run_has_so_many_steps_and_images_of_each_worker_and_keeps_nothing() -
     assert (found.train.batch, found.train.steps) == (64, 21)
     assert found.data.name == "digits"
     assert (found.placement.pin, found.backend.threads) == (True, "auto")
+    of_a_node, of_hosts = (configuration("lenet", "none", nodes, 2, 16, 20) for nodes in (1, 2))
+    assert (of_a_node.train.trace_steps, of_hosts.train.trace_steps) == (21, 0)
     shared = configuration("lenet", "sync_easgd", 2, 4, 16, 20, shares_cores=True)
     assert (shared.placement.pin, shared.backend.threads) == (False, 1)
     assert not found.evaluation.at_end

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numba
@@ -20,7 +20,7 @@ from llvmlite import ir
 from numba.extending import intrinsic
 
 import vectorized_ops
-from vectorized_ops.numba.compiling.fingerprint import compiled_code, fingerprint
+from vectorized_ops.numba.compiling.fingerprint import _joined, compiled_code, fingerprint
 
 Function = Callable[..., Any]
 ROOT = Path(vectorized_ops.__file__).parents[2]
@@ -328,6 +328,23 @@ def test_all_that_runs_while_a_kernel_is_compiled_counts(tmp_path: Path) -> None
     count, _, names = done.stdout.strip().partition(" ")
     assert int(count) > 20
     assert names == "[]"
+
+
+def test_texts_side_by_side_are_not_taken_for_others() -> None:
+    texts = (["a", "b"], ["ab"], ["a1:b"], ["a", "b", ""], ["", "ab"], ["1:a1:b"])
+    assert len({_joined(each) for each in texts}) == len(texts)
+
+
+def test_a_text_of_the_code_that_is_no_docstring_counts() -> None:
+    """The first constant of the same code is a docstring of one function, not of the other."""
+    plain = FunctionType(_documented.__code__, _documented.__globals__)
+    plain.__doc__ = None
+    assert fingerprint(_documented) != fingerprint(plain)
+
+
+def _documented() -> int:
+    """A text."""
+    return 1
 
 
 def test_functions_that_call_themselves_have_a_fingerprint() -> None:
