@@ -30,14 +30,17 @@ class MeasuredExchange:
         links = sorted(seconds, reverse=True)
         added = [max(0.0, seconds[link]) for link in links]
         self.least_seconds = added[0] if least_seconds is None else max(0.0, least_seconds)
-        self._overlap, self._inverse = overlap, [1 / link for link in links]
-        self._on_link = [overlap.on_link(each - added[0], computing) for each in added]
+        self._overlap = overlap
+        self._slowest = [
+            (1 / link, overlap.on_link(each - added[0], computing))
+            for link, each in zip(links[-2:], added[-2:], strict=True)
+        ]
 
     def on_link(self, link: float) -> float:
         """Return the seconds on a link of so many GB/s; not negative."""
-        if len(self._on_link) == 1:
+        if len(self._slowest) == 1:
             return 0.0
-        (near, far), (before, behind) = self._inverse[-2:], self._on_link[-2:]
+        (near, before), (far, behind) = self._slowest
         slope = max(0.0, (behind - before) / (far - near))
         return max(0.0, before + slope * (1 / link - near))
 

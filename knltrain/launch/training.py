@@ -277,8 +277,10 @@ def _carry_out(
 
 def _initial_parameters(plan: RunPlan, holding: ExitStack) -> InitialParameters | None:
     """What this process draws for its workers; None for few values, and for those of a file."""
+    if plan.config.network.weights is not None:
+        return None
     network = build_network(plan.config)
-    if network.packed_size < LEAST_DRAWN or plan.config.network.weights is not None:
+    if network.packed_size < LEAST_DRAWN:
         return None
     from knltrain.assembly.initial_parameters import InitialParameters
 

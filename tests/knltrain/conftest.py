@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
@@ -19,6 +19,9 @@ from knltrain.exchange.transports.segment import Segment
 
 from ..small_run import RUN_TOML
 from ..still_clock import clock as clock
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ROOT = Path(__file__).parents[2]
 
@@ -104,3 +107,18 @@ def in_threads() -> Callable[..., list[Any]]:
             segment.close()
 
     return run
+
+
+@pytest.fixture
+def saved(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """Figures that were written, in order."""
+    from matplotlib.figure import Figure
+
+    figures, save = list[Figure](), Figure.savefig
+
+    def save_and_keep(self: Figure, path: Path, **options: Any) -> None:
+        figures.append(self)
+        save(self, path, **options)
+
+    monkeypatch.setattr(Figure, "savefig", save_and_keep)
+    return figures

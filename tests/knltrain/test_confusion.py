@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from knltrain.confusion import Confusion, confusion_from_csv, confusion_to_csv, draw_counts
 from knltrain.errors import RunFolderError
@@ -53,27 +54,17 @@ def test_a_missing_table_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("classes", "written", "most_ticks"), [(3, 5, 3), (60, 0, 25)])
 def test_a_picture_has_numbers_where_there_is_room(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    saved: list[Figure],
     classes: int,
     written: int,
     most_ticks: int,
 ) -> None:
-    from matplotlib.figure import Figure
-
-    figures: list[Figure] = []
-    save = Figure.savefig
-
-    def saving(figure: Figure, path: Path, **options: str) -> None:
-        figures.append(figure)
-        save(figure, path, **options)
-
-    monkeypatch.setattr(Figure, "savefig", saving)
     names = [f"$class^$ {number}" + "x" * number for number in range(classes)]
     counts = COUNTS if classes == 3 else [[number] * classes for number in range(classes)]
     draw_counts(Confusion(counts, names), tmp_path / "confusion.png", "title")
     assert (tmp_path / "confusion.png").read_bytes().startswith(b"\x89PNG\r\n")
     assert [each.name for each in tmp_path.iterdir()] == ["confusion.png"]
-    axes = figures[0].axes[0]
+    axes = saved[0].axes[0]
     assert len([text for text in axes.texts if text.get_text()]) == written
     assert len(axes.get_xticks()) <= most_ticks
     for axis in (axes.xaxis, axes.yaxis):

@@ -61,18 +61,8 @@ def write_metrics(run_folder):
 
 
 @pytest.fixture
-def drawn(run_folder, monkeypatch):
+def drawn(run_folder, saved):
     """Draws, and hands over the figure in place of the pixels."""
-    from matplotlib.figure import Figure
-
-    saved = []
-    save = Figure.savefig
-
-    def savefig(figure, path, **options):
-        saved.append(figure)
-        save(figure, path, **options)
-
-    monkeypatch.setattr(Figure, "savefig", savefig)
 
     def drawn():
         draw_curves(run_folder)

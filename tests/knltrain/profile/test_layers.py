@@ -3,11 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from profiles.material import document, measure
 
-from knltrain.profile import layers
 from knltrain.profile.layers import draw_layers, layer_seconds
 
 
@@ -42,23 +40,11 @@ def test_an_exchange_that_nobody_timed_has_no_part() -> None:
     assert all("exposed exchange" not in each for each in layer_seconds(told).values())
 
 
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Axes]:
-    """The axes of pictures, as they are saved."""
-    found: list[Axes] = []
-
-    def keep(figure: Figure, path: Path) -> None:
-        found.extend(figure.axes)
-        figure.savefig(path)
-
-    monkeypatch.setattr(layers, "save", keep)
-    return found
-
-
-def test_bars_are_stacked_without_gaps(drawn: list[Axes], tmp_path: Path) -> None:
+def test_bars_are_stacked_without_gaps(saved: list[Figure], tmp_path: Path) -> None:
     draw_layers(document(), tmp_path / "layers.png")
     assert (tmp_path / "layers.png").read_bytes()[:4] == b"\x89PNG"
-    (axes,) = drawn
+    (figure,) = saved
+    (axes,) = figure.axes
     assert [each.get_text() for each in axes.get_yticklabels()] == ["conv", "bn"]
     ends = [0.0, 0.0]
     for bars in axes.containers:
@@ -69,7 +55,7 @@ def test_bars_are_stacked_without_gaps(drawn: list[Axes], tmp_path: Path) -> Non
     assert ends == pytest.approx(whole)
 
 
-def test_of_many_layers_the_longest_are_drawn(drawn: list[Axes], tmp_path: Path) -> None:
+def test_of_many_layers_the_longest_are_drawn(saved: list[Figure], tmp_path: Path) -> None:
     told = document()
     stage = told["stages"][1]
     told["stages"] = [
@@ -77,7 +63,7 @@ def test_of_many_layers_the_longest_are_drawn(drawn: list[Axes], tmp_path: Path)
         for number in range(50)
     ]
     draw_layers({**told, "updates": [], "exchanges": []}, tmp_path / "layers.png")
-    names = [each.get_text() for each in drawn[0].get_yticklabels()]
+    names = [each.get_text() for each in saved[0].axes[0].get_yticklabels()]
     assert names == [*(f"conv{number}" for number in range(10, 50)), "10 others"]
-    (bars,) = drawn[0].containers
+    (bars,) = saved[0].axes[0].containers
     assert bars[-1].get_width() == pytest.approx(sum(range(1, 11)))

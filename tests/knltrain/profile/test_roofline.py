@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from profiles.material import document, measure
 
@@ -46,20 +45,14 @@ def test_ceilings_are_means_over_the_workers_and_of_the_run_s_precision() -> Non
 
 @pytest.mark.parametrize("link", [0.0, 1e8])
 def test_marks_lie_where_stages_are_and_ceilings_above(
-    link: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    link: float, tmp_path: Path, saved: list[Figure]
 ) -> None:
-    kept: list[Axes] = []
-
-    def keep(figure: Figure, path: Path) -> None:
-        kept.extend(figure.axes)
-        figure.savefig(path)
-
-    monkeypatch.setattr(roofline, "save", keep)
     own = measure()
     told = document(own._replace(figures=own.figures._replace(link_bytes_per_second=link)))
     draw_roofline(told, tmp_path / "roofline.png")
     assert (tmp_path / "roofline.png").read_bytes()[:4] == b"\x89PNG"
-    (axes,) = kept
+    (figure,) = saved
+    (axes,) = figure.axes
     marks = [each.get_offsets()[0] for each in axes.collections]
     drawn = [(each.intensities[-1], each.flops_per_second / 1e9) for each in dots(told)]
     np.testing.assert_allclose(marks, drawn)
