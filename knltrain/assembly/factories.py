@@ -178,17 +178,20 @@ class DataSource:
     stands_in: bool = False
 
 
-_FILE_KEYS: Final = ("train", "test", "test_share", "first_label", "class_names")
+_FILE_KEYS: Final = ("train", "test", "test_share", "class_names")
 DECODING_KEYS: Final = ("channels", "exif", "max_pixels", "broken")
 OWN_KEYS: Final = (
-    *(*_FILE_KEYS, *DECODING_KEYS, "follow_links"),
+    *(*_FILE_KEYS, *DECODING_KEYS, "follow_links", "first_label"),
     *("label", "channel_order", "transposed", "image", "classes"),
 )
 """Keys of `[data]` that some data sets read, and others refuse."""
 
 
-def reader(name: str, module: str, *takes: str) -> DataSource:
-    """Files of a format, by `open_NAME` of a module of `knltrain.data.readers`."""
+def reader(name: str, module: str, *takes: str, counts_labels: bool = True) -> DataSource:
+    """Files of a format, by `open_NAME` of a module of `knltrain.data.readers`.
+
+    One that `counts_labels` has labels that are numbers.
+    """
 
     def load(config: DataConfig) -> Halves:
         from knltrain.data.readers.files import DataFiles
@@ -212,7 +215,8 @@ def reader(name: str, module: str, *takes: str) -> DataSource:
         open_half = getattr(found, f"open_{name}")
         return open_halves(name, open_half, files, config.train_images, config.test_images)
 
-    return DataSource(None, load, in_root=True, takes=(*_FILE_KEYS, *takes))
+    counts = ("first_label",) if counts_labels else ()
+    return DataSource(None, load, in_root=True, takes=(*_FILE_KEYS, *counts, *takes))
 
 
 def folder_of(config: DataConfig) -> Path:

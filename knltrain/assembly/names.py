@@ -49,7 +49,9 @@ DATASETS: dict[str, DataSource] = {
     "lmdb": factories.reader("lmdb", "lmdb", "channel_order", *DECODING_KEYS),
     "hdf5": factories.reader("hdf5", "hdf5", "channel_order", "label"),
     "parquet": factories.reader("parquet", "parquet", "label", *DECODING_KEYS),
-    "folder": factories.reader("folder", "folder", "follow_links", *DECODING_KEYS),
+    "folder": factories.reader(
+        "folder", "folder", "follow_links", *DECODING_KEYS, counts_labels=False
+    ),
     "list": factories.reader("list", "list_file", "follow_links", *DECODING_KEYS),
     "tar": factories.reader("tar", "tar", *DECODING_KEYS),
     "packed": DataSource(None, factories.packed, in_root=True, takes=DECODING_KEYS),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from knltrain.assembly.factories import Kernels
 from knltrain.config import DataConfig, RunConfig
-from knltrain.errors import DataError, NetworkError
+from knltrain.errors import ConfigError, DataError, NetworkError
 
 if TYPE_CHECKING:
     from knltrain.data.augmentation.mixing import Mixing
@@ -159,6 +159,11 @@ def recipe_of(config: DataConfig, image_shape: tuple[int, int, int]) -> Recipe:
     """The recipe of `data.recipe` with what other keys change of it; ConfigError if none is so."""
     from knltrain.data.augmentation.recipes import recipe_named
 
+    if config.shift_pixels >= min(image_shape[:2]):
+        raise ConfigError(
+            f"data.shift_pixels = {config.shift_pixels}: images of {image_shape[0]} x "
+            f"{image_shape[1]} pixels would be moved out of sight: expected less than that"
+        )
     recipe = recipe_named(config.recipe, image_shape[:2], config.shift_pixels)
     keys = ("jitter", "operations", "magnitude")
     given = {key: value for key in keys if (value := getattr(config, key)) is not None}
@@ -182,13 +187,21 @@ def read_mean_file(path: Path) -> FloatArray:
     import numpy as np
 
     from knltrain.data.readers.numpy_files import stored_arrays
+    from knltrain.files.durable import reason_of
+    from knltrain.files.regular import regular
     from knltrain.interchange.caffe.means import read_mean
 
     try:
+        regular(path)
         found = stored_arrays(path)[0].array() if path.suffix == ".npy" else read_mean(path)
     except (DataError, NetworkError) as error:
         raise DataError(
             f"data.mean_file: {error}: expected a mean picture, as mean.binaryproto or mean.npy"
+        ) from error
+    except OSError as error:
+        raise DataError(
+            f"data.mean_file: {path}: cannot be read ({reason_of(error)}): expected a mean "
+            "picture, as mean.binaryproto or mean.npy"
         ) from error
     if found.ndim == 3 and found.shape[2] not in (1, 3):
         found = found.transpose(1, 2, 0)

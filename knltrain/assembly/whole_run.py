@@ -369,14 +369,17 @@ def check_classes(
     """Refuse to go on with other classes than the run began with: `CheckpointError`.
 
     Their order counts, too: an output would get another meaning. Returns notes on those that are
-    accepted with other data, whose pictures keep the run's preprocessing.
+    accepted with other data, whose pictures keep the run's preprocessing: no name that is known has
+    moved.
     """
     if kept is None or now is None or kept.class_names == now.class_names:
         return []
     from knltrain.data.relabelled import told
 
     before, after = told(kept.class_names), told(now.class_names)
-    if accepts_other and sorted(kept.class_names) != sorted(now.class_names):
+    known = {name: place for place, name in enumerate(kept.class_names)}
+    stays = all(known.get(name, place) == place for place, name in enumerate(now.class_names))
+    if accepts_other and stays:
         return [f"--accept-other-data: the classes were {before}, and are now {after}"]
     raise CheckpointError(
         f"the run has learned classes in the order {before}, but now they are {after}: give a file "
@@ -390,6 +393,9 @@ def check_fit(network: Network, dataset: Dataset) -> None:
     if (image, classes) == (network.input_shape, network.output_shape):
         return
     ways = ["choose another data.name or network.name"]
+    source = DATASETS.get(dataset.name)
+    if source is not None and "channels" in source.takes and image[2] != network.input_shape[2]:
+        ways.append(f"set data.channels = {network.input_shape[2]}")
     if image[2:] == network.input_shape[2:] and image != network.input_shape:
         ways.append(f"set data.side_pixels = {network.input_shape[0]}")
     if classes != network.output_shape:

@@ -17,6 +17,7 @@ from knltrain.cli.on_demand import OnDemandGroup
 from knltrain.cli.saying import say
 from knltrain.cluster.variables import check_compiling_settings
 from knltrain.errors import BAD_INPUT, SIGNALLED, KnltrainError
+from knltrain.files.durable import reason_of
 from vectorized_ops.errors import OperationError
 
 _SIGINT = 2
@@ -55,6 +56,20 @@ def main() -> None:
         _fail(str(error), error.exit_code)
     except (AffinityError, OperationError) as error:
         _fail(str(error), BAD_INPUT)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        _fail(
+            f"{error.filename}: {reason_of(error)}: expected a file or a folder that this user may "
+            "read and write",
+            BAD_INPUT,
+        )
+    except MemoryError as error:
+        _fail(
+            f"there is no memory for this ({error or 'none is left'}): ask for less at a time, or "
+            "for more memory",
+            BAD_INPUT,
+        )
 
 
 def _fail(message: str, exit_code: int) -> None:

@@ -44,6 +44,8 @@ def predict(
     from knltrain.launch.model import load_model
 
     files = [file for each in pictures for file in _files(each)]
+    if not files:
+        raise DataError("-: standard input names no pictures: expected names, one a line")
     broken = 0
     with load_model(run) as model:
         for note in model.notes:
@@ -66,7 +68,11 @@ def _files(given: str) -> Iterator[str]:
         yield from (line.rstrip("\n") for line in sys.stdin if line.strip())
         return
     folder = Path(given)
-    if not folder.is_dir():
+    try:
+        is_folder = folder.is_dir()
+    except OSError:  # as for a name that is too long: reading it will tell
+        is_folder = False
+    if not is_folder:
         yield given
         return
     from knltrain.data.readers.picture_files import SUFFIXES

@@ -212,6 +212,16 @@ class DataConfig(Table):
         return self
 
     @model_validator(mode="after")
+    def _side_has_no_more_pixels(self) -> DataConfig:
+        side = self.side_pixels
+        if side is not None and side * side > self.max_pixels:
+            raise ValueError(
+                f"side_pixels = {side:,}: an image would have {side * side:,} pixels, expected "
+                f"max_pixels = {self.max_pixels:,} at most"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _recipe_moves(self) -> DataConfig:
         if self.shift_pixels and self.recipe not in ("none", "cifar"):
             raise ValueError(

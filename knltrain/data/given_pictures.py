@@ -16,6 +16,7 @@ from knltrain.data.decoding import decode
 from knltrain.data.source import ImageSource, Pixels
 from knltrain.errors import BrokenPicture, DataError
 from knltrain.files.durable import reason_of
+from knltrain.files.regular import content_of
 
 Picture: TypeAlias = str | PathLike[str] | bytes | bytearray | memoryview | npt.NDArray[np.uint8]
 """A file, its content, or pixels uint8 (H,W), (H,W,1) or (H,W,3) of red, green, blue."""
@@ -66,7 +67,7 @@ def pixels_of(picture: Picture, channels: int, name: str, exif: bool = False) ->
         return _in_channels(_checked(picture, name), channels)
     if isinstance(picture, str | PathLike):
         try:
-            picture = Path(picture).read_bytes()
+            picture = content_of(Path(picture))
         except (OSError, ValueError) as error:  # ValueError: a null byte in its name
             why = reason_of(error) if isinstance(error, OSError) else error
             raise BrokenPicture(

@@ -93,7 +93,7 @@ class ModelPreprocessing:
                     f"{FORMAT_VERSION} and '{RESIZE}'; use the version of knltrain that wrote it"
                 )
             found = _of_fields(fields)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(
                 f"{where}: no preprocessing of a model ({type(error).__name__}: {error}): expected "
                 "the file as training wrote it; copy it anew"

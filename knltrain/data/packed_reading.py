@@ -20,6 +20,7 @@ from knltrain.data.packed_format import (
 )
 from knltrain.errors import DataError
 from knltrain.files.durable import reason_of
+from knltrain.files.regular import regular
 
 _WAY: Final = "pack the data set anew, or copy the file again"
 
@@ -30,7 +31,7 @@ def read_header(path: Path) -> PackedHeader:
     Raises DataError for other files, and those that are truncated, damaged or of a newer version.
     """
     try:
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             begin, length, checksum = _first_words(path, file.read(WORDS_BYTES))
             if size != begin + length:
@@ -50,7 +51,7 @@ def read_header(path: Path) -> PackedHeader:
     try:
         header = PackedHeader.from_fields(json.loads(told))
         whole = header.train.is_whole(begin) and header.test.is_whole(begin)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise damaged(path, "its header") from error
     if not whole or header.channels not in (1, 3):
         raise damaged(path, "its header")

@@ -11,7 +11,7 @@ import simplejpeg
 
 from knltrain.data.augmentation.framing import Fitted
 from knltrain.data.contents import HalfContents, contents_of_recipe
-from knltrain.data.decoding import Encoded, is_jpeg
+from knltrain.data.decoding import MAX_PIXELS, Encoded, is_jpeg
 from knltrain.data.source import ImageSource, Pixels
 from knltrain.errors import BrokenPicture, DataError
 from vectorized_ops.pictures import PicturePlan
@@ -38,8 +38,13 @@ class StoredAs:
     quality: int = QUALITY
 
     def image_shape(self, source: ImageSource) -> tuple[int, int, int] | None:
-        """(H,W,C) of raw pictures of one size; None of encoded ones."""
+        """(H,W,C) of raw pictures of one size; None of encoded ones. DataError for huge ones."""
         if self.side is not None:
+            if self.side**2 > MAX_PIXELS:
+                raise DataError(
+                    f"--side {self.side}: a picture would have {self.side**2:,} pixels, expected "
+                    f"{MAX_PIXELS:,} at most"
+                )
             return self.side, self.side, source.channels
         return None if self.short_side is not None else source.image_shape
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -50,8 +51,10 @@ class PackingWork:
         total = 2 * PAGE
         for each in self.records:
             count = len(each.source)
-            rows = [number * count // _SAMPLED for number in range(min(count, _SAMPLED))]
-            few = rows[:1] if each.image_shape is not None else rows
-            mean = sum(len(each.record(row)) for row in few) / len(few)
+            if each.image_shape is not None:
+                mean: float = math.prod(each.image_shape)
+            else:
+                rows = [number * count // _SAMPLED for number in range(min(count, _SAMPLED))]
+                mean = sum(len(each.record(row)) for row in rows) / len(rows)
             total += round(count * (mean + 16)) + 4 * PAGE
         return total

@@ -110,7 +110,8 @@ def read_array_pickle(path: Path) -> dict[str, Any]:
         raise DataError(f"{path}: cannot be read ({reason_of(error)})") from error
     except _DAMAGE as error:
         raise DataError(
-            f"{path}: no pickle of a dictionary of arrays ({error}): fetch it again"
+            f"{path}: no pickle of a dictionary of arrays ({error or type(error).__name__}): fetch "
+            "it again"
         ) from error
 
 

@@ -18,7 +18,7 @@ from knltrain.data.readers.array_pickle import read_array_pickle
 from knltrain.data.readers.arrays import array_source
 from knltrain.data.readers.files import HALVES, DataFiles, HalfName
 from knltrain.data.readers.parts import joined
-from knltrain.data.source import ImageSource, Pixels
+from knltrain.data.source import ImageSource, LabelArray, Pixels
 from knltrain.errors import DataError
 from knltrain.files.durable import reason_of
 
@@ -30,11 +30,14 @@ _PICKLE: Final = b"\x80"
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How one of the two sets is laid out; `labels` are those of a binary record in their order."""
+    """How one of the two sets is laid out.
+
+    `labels` are those of a binary record in their order, each with its number of classes.
+    """
 
     folders: tuple[str, ...]
     names: dict[HalfName, tuple[str, ...]]
-    labels: tuple[str, ...]
+    labels: dict[str, int]
     label: str
     meta: tuple[str, ...]
 
@@ -42,14 +45,14 @@ class _Form:
 _CIFAR10: Final = _Form(
     ("", "cifar-10-batches-bin/", "cifar-10-batches-py/"),
     {"train": ("data_batch_[1-9]*",), "test": ("test_batch*",)},
-    ("labels",),
+    {"labels": 10},
     "labels",
     ("batches.meta.txt", "batches.meta"),
 )
 _CIFAR100: Final = _Form(
     ("", "cifar-100-binary/", "cifar-100-python/"),
     {"train": ("train", "train.bin"), "test": ("test", "test.bin")},
-    ("coarse_labels", "fine_labels"),
+    {"coarse_labels": 20, "fine_labels": 100},
     "fine_labels",
     ("{}_names.txt", "meta"),
 )
@@ -92,7 +95,21 @@ def _opened(form: _Form, files: DataFiles, half: HalfName) -> ImageSource | None
                 first_label=files.first_label,
             )
         )
+        named = len(class_names or files.class_names())
+        _check_classes(path, parts[-1].labels, max(form.labels[label], named))
     return joined(parts)
+
+
+def _check_classes(path: Path, labels: LabelArray, classes: int) -> None:
+    """Refuse labels (n,) of more classes than such a file has: DataError."""
+    wrong = labels >= classes
+    if wrong.any():
+        index = int(wrong.argmax())
+        raise DataError(
+            f"{path}: the label at index {index} is that of class {labels[index] + 1} "
+            f"({int(wrong.sum()):,} of {len(labels):,} are so large): expected {classes} classes; "
+            "it is damaged or another file; for classes of your own name them by data.class_names"
+        )
 
 
 def _one_file(form: _Form, path: Path, label: str) -> tuple[Pixels, npt.NDArray[Any]]:
@@ -113,7 +130,7 @@ def _one_file(form: _Form, path: Path, label: str) -> tuple[Pixels, npt.NDArray[
         )
     records = map_array(path, np.uint8, 0, (size // record, record))
     pixels = records[:, len(form.labels) :].reshape(-1, *_SHAPE)
-    return pixels, np.asarray(records[:, form.labels.index(label)])
+    return pixels, np.asarray(records[:, list(form.labels).index(label)])
 
 
 def _pickled(path: Path, label: str) -> tuple[Pixels, npt.NDArray[Any]]:

@@ -14,6 +14,7 @@ from knltrain.data.readers.labels import as_labels
 from knltrain.data.readers.texts import shown
 from knltrain.errors import DataError, unknown_name
 from knltrain.files.durable import reason_of
+from knltrain.files.regular import regular
 
 if TYPE_CHECKING:
     from knltrain.data.readers.files import DataFiles
@@ -37,7 +38,7 @@ def class_names_in(root: Path, name: str | None) -> tuple[str, ...]:
     if name is None and not path.exists():
         return ()
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = regular(path).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
             f"{path}: cannot be read ({reason_of(error)}): expected the names of the classes in "
@@ -46,17 +47,38 @@ def class_names_in(root: Path, name: str | None) -> tuple[str, ...]:
     names = tuple(line.strip() for line in lines if line.strip())
     if len(names) < 2:
         raise DataError(f"{path}: names {len(names)} classes: expected two or more, one a line")
+    check_distinct(names, path)
+    return names
+
+
+def check_distinct(names: Sequence[str], where: object) -> None:
+    """Refuse names of which one stands twice: DataError, with `where` they stand."""
     known: set[str] = set()
     for each in names:
         if each in known:
-            raise DataError(f"{path}: names class '{each}' twice: expected each once")
+            raise DataError(f"{where}: names class '{each}' twice: expected each once")
         known.add(each)
-    return names
 
 
 def are_numbers(texts: Sequence[str]) -> bool:
     """Whether labels are whole numbers."""
     return all(map(_NUMBER.fullmatch, texts))
+
+
+def mixed_labels(
+    texts: Sequence[str], codes: Codes, where: Callable[[int], str]
+) -> tuple[str, ...]:
+    """A note on labels of which most are numbers, and some are none: they may be damaged."""
+    odd = [code for code, text in enumerate(texts) if not _NUMBER.fullmatch(text)]
+    if not 0 < len(odd) < len(texts) / 2:
+        return ()
+    is_odd = np.isin(codes, odd)
+    place = int(is_odd.argmax())
+    return (
+        f"{where(place)}: label '{shown(texts[codes[place]])}' is no whole number, as most labels "
+        f"are ({int(is_odd.sum()):,} of {len(codes):,} images have such ones): so all labels are "
+        "names of classes; mend those that are damaged",
+    )
 
 
 def sorted_names(texts: Sequence[str]) -> tuple[str, ...]:

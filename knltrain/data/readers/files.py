@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISDIR
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from knltrain.errors import DataError
 from knltrain.files.durable import reason_of
+from knltrain.files.regular import regular
 
 if TYPE_CHECKING:
     from knltrain.data.encoded import DecodingRules
@@ -21,6 +24,8 @@ _MOST_LISTED: Final = 12
 """Names of a folder that a message lists."""
 _MOST_NAMED: Final = 3
 """Patterns that it repeats."""
+_SHARD: Final = re.compile(r"-(\d{5})-of-(\d{5})(?!\d)")
+"""The number of a file and how many there are, as Hugging Face and TensorFlow write them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,7 @@ class DataFiles:
             return _sorted(path for name in given for path in self._named(half, name))
         own = own_names[half]
         found = _sorted(path for name in own for path in self.root.glob(name))
+        _check_shards(half, found)
         if not found and half == "train":
             raise DataError(
                 f"{self.root}: no files with training images, such as {' or '.join(own)} "
@@ -98,22 +104,30 @@ class DataFiles:
             )
 
     def _named(self, half: HalfName, name: str) -> list[Path]:
-        path = self.root / name
-        if path.exists():
-            return [path]
-        found = [] if Path(name).is_absolute() else list(self.root.glob(name))
+        path, why = self.root / name, f"no such file in {self.root}"
+        try:
+            if path.exists():
+                return [path]
+            found = [] if Path(name).is_absolute() else list(self.root.glob(name))
+        except OSError as error:  # as for a name that is too long
+            found, why = [], f"{reason_of(error)}, in {self.root}"
         if not found:
             raise DataError(
-                f"data.{half} = '{name}': no such file in {self.root} ({listing(self.root)}): "
-                "expected a path or a pattern below data.root"
+                f"data.{half} = '{name}': {why} ({listing(self.root)}): expected a path or a "
+                "pattern below data.root"
             )
         return found
 
 
 def check_folder(root: Path, key: str = "data.root") -> None:
     """Refuse what is no folder: DataError."""
-    if not root.is_dir():
-        what = "is a file" if root.exists() else "is not there"
+    try:
+        what = "" if S_ISDIR(root.stat().st_mode) else "is a file"
+    except FileNotFoundError:
+        what = "is not there"
+    except (OSError, ValueError) as error:  # ValueError: a null byte in its name
+        what = f"cannot be read ({reason_of(error)})"
+    if what:
         raise DataError(f"{key} = '{root}' {what}: expected the folder with the images")
 
 
@@ -130,4 +144,31 @@ def listing(folder: Path) -> str:
 def _sorted(paths: Iterable[Path]) -> list[Path]:
     found = set(paths)
     kept = (path for path in found if not (path.suffix == ".gz" and path.with_suffix("") in found))
-    return sorted(kept)
+    return sorted(map(_checked, kept))
+
+
+def _checked(path: Path) -> Path:
+    """The path; DataError for a FIFO, a device, or a link to nothing."""
+    try:
+        return regular(path)
+    except OSError as error:
+        raise DataError(
+            f"{path}: cannot be read ({reason_of(error)}): expected a file of the data set"
+        ) from error
+
+
+def _check_shards(half: HalfName, found: Sequence[Path]) -> None:
+    """Refuse files whose names tell that others are missing, as a-00000-of-00003: DataError."""
+    sets: dict[tuple[str, int], set[int]] = {}
+    for path in found:
+        if told := _SHARD.search(path.name):
+            number, count = map(int, told.groups())
+            key = str(path.with_name(path.name[: told.start()])), count
+            sets.setdefault(key, set()).add(number)
+    for (begin, count), numbers in sets.items():
+        missing = [number for number in range(count) if number not in numbers]
+        if 0 < len(missing) < count:
+            raise DataError(
+                f"{begin}-{missing[0]:05}-of-{count:05}: is missing, as {len(missing):,} of its "
+                f"{count:,} files are: fetch them, or name those to take by data.{half}"
+            )

@@ -61,10 +61,11 @@ def open_folder(files: DataFiles, half: HalfName) -> EncodedSource | None:
 def _notes(scan: FolderScan) -> tuple[str, ...]:
     if not scan.skipped:
         return ()
-    what = (
-        "file is no picture by its name" if scan.skipped == 1 else "files are no pictures by name"
+    what = "file is" if scan.skipped == 1 else "files are"
+    return (
+        f"{scan.folder}: {scan.skipped:,} {what} left out, by name no picture or in the folder of "
+        f"no class, such as {scan.example}",
     )
-    return (f"{scan.folder}: {scan.skipped:,} {what} and left out, such as {scan.example}",)
 
 
 def _folder(files: DataFiles, half: HalfName) -> Path | None:

@@ -38,6 +38,7 @@ def open_halves(
     train = open_half(files, "train")
     assert train is not None
     test = None if files.test_share else open_half(files, "test")
+    unused = _test_half_left_alone(open_half, files) if files.test_share else ()
     _name_classes(name, [each for each in (train, test) if each is not None], files)
     told = (*train.notes, *(() if test is None else test.notes))
     if files.test_share:
@@ -52,7 +53,21 @@ def open_halves(
         first_of(name, "test", test, test_images),
     )
     description = f"{name} from {files.root}"
-    return Halves(name, *kept, description, (*told, *_notes(*kept, files)))
+    return Halves(name, *kept, description, (*told, *unused, *_notes(*kept, files)))
+
+
+def _test_half_left_alone(open_half: OpenHalf, files: DataFiles) -> tuple[str, ...]:
+    """That there are test images beside those that are split off; nothing where there are none."""
+    try:
+        test = open_half(files, "test")
+    except DataError:  # what is not used need not be whole
+        return ()
+    if test is None:
+        return ()
+    return (
+        f"data.test_share = {files.test_share:g}: the {len(test):,} images for testing in "
+        f"{files.root} are not used; leave it out to test on them",
+    )
 
 
 def _name_classes(name: str, sources: Sequence[ImageSource], files: DataFiles) -> None:

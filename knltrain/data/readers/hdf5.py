@@ -65,6 +65,7 @@ def _opened(path: Path, files: DataFiles) -> ImageSource:
     h5py = optional("h5py", "hdf5", "HDF5")
     try:
         with h5py.File(path, "r") as file:
+            _check_inside(path, h5py, file)
             kept = {name: value for name, value in file.items() if isinstance(value, h5py.Dataset)}
             told = ", ".join(f"{name} {value.shape} {value.dtype}" for name, value in kept.items())
             label = files.label or LABEL
@@ -88,6 +89,19 @@ def _opened(path: Path, files: DataFiles) -> ImageSource:
         channel_order=files.channel_order,
         first_label=files.first_label,
     )
+
+
+def _check_inside(path: Path, h5py: Any, file: Any) -> None:
+    """Refuse arrays whose values lie in other files, which may be anywhere: DataError."""
+    for name in file:
+        is_elsewhere = isinstance(file.get(name, getlink=True), h5py.ExternalLink)
+        if not is_elsewhere and isinstance(found := file.get(name), h5py.Dataset):
+            is_elsewhere = bool(found.external) or found.is_virtual
+        if is_elsewhere:
+            raise DataError(
+                f"{path}: the values of '{name}' lie in another file: expected arrays in the file "
+                "itself; copy it with h5repack, or name the other file"
+            )
 
 
 def _pixels(path: Path, data: Any) -> npt.NDArray[Any]:

@@ -11,7 +11,7 @@ from typing import Final, final
 import numpy as np
 
 from knltrain.data.encoded import EncodedSource
-from knltrain.data.readers.classes import classes_by_name
+from knltrain.data.readers.classes import classes_by_name, mixed_labels
 from knltrain.data.readers.encoded_half import encoded_half
 from knltrain.data.readers.files import DataFiles, HalfName
 from knltrain.data.readers.index import SETTLED_SECONDS, Arrays, load_index, save_index
@@ -45,7 +45,9 @@ def open_list(files: DataFiles, half: HalfName) -> EncodedSource | None:
         return train.labels
 
     labels, names = classes_by_name(files, found.labels, found.codes, training, found.place)
-    return encoded_half(found.pictures, labels, names, files, found.pictures.listed())
+    source = encoded_half(found.pictures, labels, names, files, found.pictures.listed())
+    source.notes = mixed_labels(found.labels, found.codes, found.place)
+    return source
 
 
 @final
@@ -99,6 +101,7 @@ def _read(files: DataFiles, paths: list[Path]) -> Arrays:
     codes: list[int] = []
     lines: list[tuple[int, int]] = []
     labels: dict[str, int] = {}
+    known: dict[str, int] = {}
     for number, path in enumerate(paths):
         for line, text in enumerate(_lines(path), 1):
             name, label = _parted(text, f"{path}, line {line}")
@@ -108,8 +111,14 @@ def _read(files: DataFiles, paths: list[Path]) -> Arrays:
                     "paths below it, and links that stay there; set data.root to a folder above, "
                     "or data.follow_links = true to follow all"
                 )
+            code = labels.setdefault(label, len(labels))
+            if known.setdefault(name, code) != code:
+                raise DataError(
+                    f"{path}, line {line}: '{name}' has label {label}, and another one above: "
+                    "expected one label for each picture"
+                )
             names.append(name)
-            codes.append(labels.setdefault(label, len(labels)))
+            codes.append(code)
             lines.append((number, line))
     if not names:
         raise DataError(f"{paths[0]}: is empty: {_EXPECTED}, on each line")

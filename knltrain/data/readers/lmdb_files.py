@@ -12,6 +12,7 @@ import lmdb
 from knltrain.data.mapped import note_mapped
 from knltrain.errors import DataError
 from knltrain.files.durable import reason_of
+from knltrain.files.regular import regular
 
 _WAYS: Final = (
     "copy it again, as a whole, and to a local disk or /dev/shm where it lies on NFS or Lustre; no "
@@ -30,6 +31,7 @@ class Environment:
         self.process = os.getpid()
         self._threads = local()
         try:
+            regular(data_file(path))
             self.lmdb = lmdb.open(
                 str(path), subdir=path.is_dir(), readonly=True, lock=False, readahead=False
             )

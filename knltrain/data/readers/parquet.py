@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
 
 import numpy as np
+import numpy.typing as npt
 from xxhash import xxh3_128
 
 from knltrain.data.contents import HalfContents, sampled
 from knltrain.data.encoded import EncodedPictures, EncodedSource
 from knltrain.data.mapped import note_mapped
+from knltrain.data.readers.classes import check_distinct, classes_by_name
 from knltrain.data.readers.files import DataFiles, HalfName
 from knltrain.data.readers.labels import as_labels
 from knltrain.data.readers.optional import optional
@@ -48,49 +51,98 @@ class ParquetPictures(EncodedPictures):
 def open_parquet(files: DataFiles, half: HalfName) -> ImageSource | None:
     """The pictures of a half, whose row groups are read late; None if there are no files.
 
-    Raises DataError.
+    Labels are numbers, or names of classes; without names of their own, or a file of them, these
+    are the ones of the training half, sorted. Raises DataError.
     """
-    paths = files.of_half(half, NAMES)
-    if not paths:
+    found = _Columns.of(files, half)
+    if found is None:
         return None
-    parquet = optional("pyarrow.parquet", "parquet", "parquet")
-    try:
-        for path in paths:
-            note_mapped(path)
-        opened = [parquet.ParquetFile(path, memory_map=True) for path in paths]
-        return _source(paths, opened, files)
-    except (OSError, ValueError) as error:  # pyarrow's own are of these kinds
-        raise DataError(
-            f"{paths[0].parent}: no whole parquet files ({reason_of(error)}): fetch them again"
-        ) from error
+    values, label = found.labels, f"{found.paths[0].parent}: {found.label}"
+    labels: LabelArray
+    if values.dtype == object and all(isinstance(each, str) for each in values):
+        texts, codes = np.unique(values.astype(str), return_inverse=True)
 
+        def training() -> list[str]:
+            train = found if half == "train" else _Columns.of(files, "train")
+            assert train is not None
+            found_there: list[str] = np.unique(train.labels.astype(str)).tolist()
+            return found_there
 
-def _source(paths: list[Path], opened: list[Any], files: DataFiles) -> EncodedSource:
-    schema = opened[0].schema_arrow
-    for path, file in zip(paths, opened, strict=True):
-        if not file.schema_arrow.equals(schema):
-            raise DataError(f"{path}: other columns than in {paths[0]}: expected the same in all")
-    features = _features(schema.metadata or {})
-    image = _image_column(paths[0], schema)
-    label = _label_column(paths[0], schema, features, files.label)
-    values = np.concatenate(
-        [file.read([label]).column(label).to_numpy(zero_copy_only=False) for file in opened]
-    )
-    labels = as_labels(values, f"{paths[0].parent}: {label}", files.first_label)
-    named = features.get(label, {}).get("names")
-    names = tuple(map(str, named)) if isinstance(named, list) else ()
-    groups = RowGroups(paths, opened, image, "bytes")
+        labels, names = classes_by_name(
+            files, texts.tolist(), codes, training, lambda row: f"{label}, row {row}"
+        )
+    else:
+        labels, names = as_labels(values, label, files.first_label), found.class_names
+    groups = RowGroups(found.paths, found.opened, found.image, "bytes")
     contents = _contents(groups, labels, files.channels)
     return EncodedSource(
         ParquetPictures(groups), labels, names, files.channels, contents, files.decoding
     )
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """The files of a half, the name of their pictures, and the labels (n,) with theirs."""
+
+    paths: list[Path]
+    opened: list[Any]
+    image: str
+    label: str
+    labels: npt.NDArray[Any]
+    class_names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, files: DataFiles, half: HalfName) -> _Columns | None:
+        """As opened; None if there are no files. DataError."""
+        paths = files.of_half(half, NAMES)
+        if not paths:
+            return None
+        opened = [_opened(path) for path in paths]
+        schema = opened[0].schema_arrow
+        for path, file in zip(paths, opened, strict=True):
+            if not file.schema_arrow.equals(schema):
+                raise DataError(
+                    f"{path}: other columns than in {paths[0]}: expected the same in all"
+                )
+        features = _features(schema.metadata or {})
+        image = _image_column(paths[0], schema)
+        label = _label_column(paths[0], schema, features, files.label)
+        values = np.concatenate(
+            [_values(path, file, label) for path, file in zip(paths, opened, strict=True)]
+        )
+        named = features.get(label, {}).get("names")
+        names = tuple(map(str, named)) if isinstance(named, list) else ()
+        check_distinct(names, paths[0])
+        return cls(paths, opened, image, label, values, names)
+
+
+def _opened(path: Path) -> Any:
+    parquet = optional("pyarrow.parquet", "parquet", "parquet")
+    try:
+        note_mapped(path)
+        return parquet.ParquetFile(path, memory_map=True)
+    except (OSError, ValueError) as error:  # pyarrow's own are of these kinds
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> DataError:
+    return DataError(f"{path}: no whole parquet file ({reason_of(error)}): fetch it again")
+
+
+def _values(path: Path, file: Any, column: str) -> npt.NDArray[Any]:
+    try:
+        found: npt.NDArray[Any] = file.read([column]).column(column).to_numpy(zero_copy_only=False)
+    except (OSError, ValueError) as error:
+        raise _damaged(path, error) from error
+    return found
+
+
 def _features(metadata: dict[bytes, bytes]) -> dict[str, dict[str, Any]]:
     """What Hugging Face tells of the columns, by name; nothing where it tells nothing."""
     try:
         found = json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return {}
     if not isinstance(found, dict):
         return {}

@@ -15,8 +15,8 @@ from knltrain.errors import DataError
 
 SUFFIXES: Final = frozenset(
     {
-        *(".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pbm", ".pnm", ".bmp", ".gif", ".tif"),
-        *(".tiff", ".webp"),
+        *(".jpg", ".jpeg", ".jfif", ".png", ".ppm", ".pgm", ".pbm", ".pnm", ".bmp", ".gif"),
+        *(".tif", ".tiff", ".webp"),
     }
 )
 """Of files that are taken for pictures, in lower case; what they are, their content says."""

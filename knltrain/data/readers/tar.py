@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from knltrain.data.encoded import EncodedPictures, EncodedSource
 from knltrain.data.readers.braces import expanded
-from knltrain.data.readers.classes import classes_by_name
+from knltrain.data.readers.classes import classes_by_name, mixed_labels
 from knltrain.data.readers.encoded_half import digest_of, encoded_half
 from knltrain.data.readers.files import DataFiles, HalfName
 from knltrain.data.readers.index import SETTLED_SECONDS, Arrays, load_index, save_index
@@ -48,9 +48,10 @@ def open_tar(files: DataFiles, half: HalfName) -> EncodedSource | None:
         assert train is not None
         return train.labels()[0]
 
-    labels, names = classes_by_name(files, *found.labels(), training, found.name)
+    texts, codes = found.labels()
+    labels, names = classes_by_name(files, texts, codes, training, found.name)
     source = encoded_half(found, labels, names, files, found.listed())
-    source.notes = found.notes
+    source.notes = (*found.notes, *mixed_labels(texts, codes, found.name))
     return source
 
 
@@ -87,7 +88,8 @@ class TarPictures(EncodedPictures):
                 save_index(key, arrays)
         if not len(arrays["sizes"]):
             raise DataError(
-                f"{shards[0]}: holds no pictures: expected samples as 001.jpg and 001.cls"
+                f"{shards[0]}: holds no pictures: expected samples as 001.jpg and 001.cls, whose "
+                "names have no other dot"
             )
         return cls(shards, sizes, arrays)
 

@@ -16,11 +16,17 @@ class Within:
         self._known: dict[str, Path] = {}
 
     def has(self, name: str) -> bool:
-        """Whether the file `name`, relative to the root, or what it links to, lies below it."""
+        """Whether the file `name`, relative to the root, or what it links to, lies below it.
+
+        A name that no file can have does.
+        """
         folder, file = os.path.split(name)
         if folder not in self._known:
             self._known[folder] = Path(os.path.realpath(self._root / folder))
         path = self._known[folder] / file
-        if path.is_symlink() or file in ("", ".", ".."):
-            path = Path(os.path.realpath(path))
+        try:
+            if path.is_symlink() or file in ("", ".", ".."):
+                path = Path(os.path.realpath(path))
+        except OSError:  # as for a name that is too long, which is no file
+            return True
         return path.is_relative_to(self._root)

@@ -257,6 +257,8 @@ def test_rules_of_decoding_are_those_of_the_user(config, pictures):
         build_dataset(config(**pictures, data__max_pixels=95))
     with pytest.raises(ConfigError, match=r"data.exif = True: .*'digits' does not read it, only "):
         check_names(config(data__exif=True))
+    with pytest.raises(ConfigError, match=r"data.first_label = 7: data.name = 'folder' does not"):
+        check_names(config(data__name="folder", data__first_label=7))
     with pytest.raises(
         ConfigError, match=r"data.follow_links = True: .* only folder, list: leave it"
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 from pathlib import Path
 from typing import get_args
@@ -29,7 +30,7 @@ from knltrain.data.dataset import Batch, Halves, LabelledImages
 from knltrain.data.order import EpochOrders, epoch_order
 from knltrain.data.preprocessing import Draws
 from knltrain.data.source import ArraySource
-from knltrain.errors import DataError
+from knltrain.errors import ConfigError, DataError
 from tests.knltrain.data.given import source_of
 from vectorized_ops.numba.compiling.journal import JOURNAL
 from vectorized_ops.numba.kernels.pictures import lines
@@ -272,3 +273,18 @@ def test_a_mean_picture_stays_one(config, tmp_path):
     assert known.normalisation.mean_picture.mean() == 5
     numbers = with_numbers(chosen, known).data
     assert (numbers.mean, numbers.deviation) == ("training", tuple(known.deviation))
+
+
+def test_a_mean_file_that_is_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "mean.npy")
+    with pytest.raises(
+        DataError, match=r"data\.mean_file: .*mean\.npy: cannot be read \(it is a F"
+    ):
+        read_mean_file(tmp_path / "mean.npy")
+
+
+def test_images_that_would_move_out_of_sight_are_refused() -> None:
+    chosen = DataConfig(name="digits", shift_pixels=28)
+    with pytest.raises(ConfigError, match=r"data\.shift_pixels = 28: images of 28 x 28 pixels"):
+        recipe_of(chosen, (28, 28, 1))
+    assert recipe_of(DataConfig(name="digits", shift_pixels=27), (28, 28, 1))

@@ -343,5 +343,8 @@ def test_a_run_goes_on_with_the_classes_that_it_began_with(config):
     others = replace(kept, class_names=(*kept.class_names[:9], "nine"))
     with pytest.raises(CheckpointError, match=r"'nine': .*data.class_names"):
         check_classes(kept, others)
+    fewer = replace(kept, class_names=(*kept.class_names[1:], "nine"))
+    with pytest.raises(CheckpointError, match=r"order '0', '1', .* now they are '1', '2'"):
+        check_classes(kept, fewer, accepts_other=True)  # '1' would be another output
     (note,) = check_classes(kept, others, accepts_other=True)
     assert note.startswith("--accept-other-data: the classes were '0'")

@@ -47,6 +47,8 @@ def test_a_known_error_becomes_one_line_and_its_exit_code(
         (CheckpointError("damaged"), 2),
         (KnltrainError("other"), 1),
         (OperationError("too many threads"), 2),
+        (OSError(36, "File name too long", "aaa"), 2),
+        (MemoryError("Unable to allocate 40.2 GiB"), 2),
         (KeyboardInterrupt(), 130),
         (click.Abort(), 130),
     ],
@@ -57,12 +59,14 @@ def test_every_end_has_its_exit_code(
     code: int,
     config_file: Path,
     monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def fail(config: RunConfig) -> Path:
         raise error
 
     monkeypatch.setattr(training, "train", fail)
     assert exit_code("train", str(config_file)) == code
+    assert not str(error) or str(error.args[-1]) in capsys.readouterr().err
 
 
 def test_the_module_is_the_command(tmp_path: Path, start_knltrain: Start) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from knltrain import cli
 from ..trained_run import trained_run, write_pictures
 
 Invoke = Callable[..., Result]
+ExitCode = Callable[..., int | str | None]
 NAMES = {"dark": "night", "light": "bright day", "split": "dusk"}
 
 
@@ -52,7 +54,7 @@ def test_several_classes_of_names_on_standard_input(run_folder: Path, root: Path
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_broken_pictures_are_named_and_told_by_the_status(
-    exit_code: Callable[..., int],
+    exit_code: ExitCode,
     capsys: pytest.CaptureFixture[str],
     run_folder: Path,
     root: Path,
@@ -92,3 +94,16 @@ def test_folders_without_pictures_are_refused(
 ) -> None:
     error = invoke("predict", str(run_folder), str(tmp_path)).exception
     assert "holds no pictures" in str(error)
+
+
+def test_no_names_and_names_that_are_too_long_are_told(
+    exit_code: ExitCode,
+    capsys: pytest.CaptureFixture[str],
+    run_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert exit_code("predict", str(run_folder), "a" * 300) == 2
+    assert "cannot be read (File name too long)" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
+    assert exit_code("predict", str(run_folder), "-") == 2
+    assert "standard input names no pictures" in capsys.readouterr().err

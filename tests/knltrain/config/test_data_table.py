@@ -67,6 +67,10 @@ def test_numbers_of_channels_are_one_several_or_known(load: Callable[..., RunCon
         (["data.magnitude=20"], r"magnitude = 20 with no operations: expected recipe"),
         (["data.order=random"], r"data\.order"),
         (["data.block_images=5"], r"block_images = 5 with order = 'shuffle', which has no blocks"),
+        (
+            ["data.side_pixels=70000"],
+            r"side_pixels = 70,000: an image would have 4,900,000,000 pix",
+        ),
         (["data.order=blocks", "data.mixup=0.2"], r"order = 'blocks' with mixup or cutmix"),
         (["data.network_order=gbr"], r"data\.network_order"),
         (["evaluation.crops=5"], r"evaluation\.crops"),

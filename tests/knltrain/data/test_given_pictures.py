@@ -54,6 +54,8 @@ def test_pictures_are_turned_if_the_model_was_trained_so() -> None:
         ("/nowhere/a.png", "cannot be read"),
         ("a\0.png", "cannot be read"),
         ("/", "cannot be read"),
+        ("a" * 300, "cannot be read"),
+        ("/dev/zero", "it is a device"),
         (b"", "is empty"),
         (b"no picture", "expected a picture in JPEG"),
     ],

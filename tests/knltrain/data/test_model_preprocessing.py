@@ -101,7 +101,7 @@ def test_other_files_are_refused(change: dict[str, Any], said: str) -> None:
         ModelPreprocessing.from_json(json.dumps(fields), "run/preprocessing.json")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "1"])
+@pytest.mark.parametrize("text", ["", "[]", "{}", "1", "[" * 100_000], ids=range(5))
 def test_texts_without_fields_are_refused(text: str) -> None:
     with pytest.raises(DataError, match="no preprocessing of a model"):
         ModelPreprocessing.from_json(text, "here")

@@ -82,3 +82,8 @@ def test_raw_pictures_of_several_sizes_are_refused() -> None:
     source.image_shape = None
     with pytest.raises(DataError, match="raw pictures differ in size"):
         Records(source, StoredAs(), PicturePass).record(0)
+
+
+def test_squares_of_too_many_pixels_are_refused() -> None:
+    with pytest.raises(DataError, match=r"--side 60000: a picture would have 3,600,000,000 pixels"):
+        StoredAs(side=60_000).image_shape(raw_halves().train)

@@ -114,3 +114,15 @@ def test_damaged_files_are_named(tmp_path: Path, content: bytes, message: str) -
     (tmp_path / "data_batch_1").write_bytes(content)
     with pytest.raises(DataError, match=message):
         open_cifar10(DataFiles(tmp_path), "train")
+
+
+def test_labels_of_more_classes_than_there_are_damage_the_file(tmp_path: Path) -> None:
+    planes, labels = pictures(7)
+    labels[5] = 77
+    (tmp_path / "data_batch_1.bin").write_bytes(records(planes, labels))
+    with pytest.raises(
+        DataError, match=r"data_batch_1\.bin: the label at index 5 .* class 78 \(1 of"
+    ):
+        open_cifar10(DataFiles(tmp_path), "train")
+    (tmp_path / "classes.txt").write_text("\n".join(map(str, range(78))))
+    assert open_cifar10(DataFiles(tmp_path), "train").labels[5] == 77

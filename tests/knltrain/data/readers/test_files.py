@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,26 @@ def test_files_of_both_halves_are_refused(tmp_path: Path, train, test, said) -> 
     assert files.of_half("train", names)
     assert files.of_half("test", names, shared=True)
     assert DataFiles(tmp_path, train=("train-1",), test=("train-1",)).of_half("test", names)
+
+
+def test_fifos_and_names_that_are_too_long_are_refused_at_once(tmp_path: Path) -> None:
+    write(tmp_path, "train-1")
+    os.mkfifo(tmp_path / "train-2")
+    with pytest.raises(DataError, match=r"train-2: cannot be read \(it is a FIFO"):
+        DataFiles(tmp_path).of_half("train", {"train": ("train*",)})
+    long = "a" * 300
+    with pytest.raises(DataError, match=r"data\.train = 'a+': File name too long, in "):
+        DataFiles(tmp_path, train=(long,)).of_half("train", {"train": ()})
+    with pytest.raises(DataError, match=r"data\.root = '.*a+' cannot be read \(File name too long"):
+        DataFiles(tmp_path / long).of_half("train", {"train": ()})
+
+
+def test_files_that_are_numbered_must_all_be_there(tmp_path: Path) -> None:
+    write(tmp_path, "a/train-00000-of-00003.x", "a/train-00002-of-00003-0f3c.x", "b/train-1.x")
+    own = {"train": ("**/train*",), "test": ("**/test*",)}
+    with pytest.raises(DataError, match=r"a/train-00001-of-00003: is missing, as 1 of its 3 files"):
+        DataFiles(tmp_path).of_half("train", own)
+    chosen = DataFiles(tmp_path, train=("a/train-00002*",))
+    assert [path.name for path in chosen.of_half("train", own)] == ["train-00002-of-00003-0f3c.x"]
+    write(tmp_path, "a/train-00001-of-00003.x", "c/train-00000-of-00001.x")
+    assert len(DataFiles(tmp_path).of_half("train", own)) == 5

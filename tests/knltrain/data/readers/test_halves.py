@@ -103,3 +103,9 @@ def test_empty_classes_are_noted() -> None:
         "there are no training images of 6 of 8 classes: 'c', 'd', 'e', 'f', 'g' and 1 more",
         "there are no test images of 5 of 8 classes: 'c', 'd', 'e', 'f', 'g'",
     )
+
+
+def test_test_images_beside_a_share_for_testing_are_noted() -> None:
+    (note,) = opened(source([0, 1] * 5), source([0, 1]), test_share=0.2).notes
+    assert note.startswith("data.test_share = 0.2: the 2 images for testing in /data are not used")
+    assert opened(source([0, 1] * 5), None, test_share=0.2).notes == ()

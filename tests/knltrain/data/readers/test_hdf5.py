@@ -99,3 +99,22 @@ def test_features_of_caffes_own_tests_are_told_from_pictures(
 ) -> None:
     with pytest.raises(DataError, match=message):
         open_hdf5(DataFiles(SHARED, train=(name,), label=label), "train")
+
+
+@pytest.mark.parametrize("way", ["link", "storage", "virtual"])
+def test_values_in_other_files_are_refused(tmp_path: Path, way: str) -> None:
+    pixels, labels = pictures(6)
+    write(tmp_path / "other.h5", data=planar(pixels))
+    write(tmp_path / "train.h5", label=labels)
+    shape = planar(pixels).shape
+    with h5py.File(tmp_path / "train.h5", "a") as file:
+        if way == "link":
+            file["data"] = h5py.ExternalLink("other.h5", "/data")
+        elif way == "storage":
+            file.create_dataset("data", shape, "u1", external=str(tmp_path / "raw"))
+        else:
+            layout = h5py.VirtualLayout(shape, "u1")
+            layout[:] = h5py.VirtualSource(tmp_path / "other.h5", "data", shape)
+            file.create_virtual_dataset("data", layout)
+    with pytest.raises(DataError, match=r"train\.h5: the values of 'data' lie in another file"):
+        open_hdf5(DataFiles(tmp_path), "train")

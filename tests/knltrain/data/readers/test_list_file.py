@@ -133,3 +133,16 @@ def test_without_lists_the_names_are_told(tmp_path: Path) -> None:
     (tmp_path / "my.txt").write_text("")
     with pytest.raises(DataError, match=r"train.txt.*the folder holds my.txt.*data.train"):
         open_list(DataFiles(tmp_path), "train")
+
+
+def test_damaged_lines_are_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"train\.txt, line 2: .*a+\.jpg is no file"):
+        halves(tmp_path, f"a.jpg 0\n{'a' * 5000}.jpg 1\n")
+    with pytest.raises(DataError, match=r"line 3: 'a\.jpg' has label 1, and another one above"):
+        halves(tmp_path, "a.jpg 0\nb c.jpg 1\na.jpg 1\n")
+    assert len(halves(tmp_path, "a.jpg 0\nb c.jpg 1\na.jpg 0\n").train) == 3  # as is asked for
+    notes = halves(tmp_path, "a.jpg 0\nb c.jpg 1\nd/e.png 1.0\n").notes
+    assert any(
+        "train.txt, line 3: label '1.0' is no whole number, as most" in each for each in notes
+    )
+    assert not any("number" in each for each in halves(tmp_path, "a.jpg 0\nb c.jpg x\n").notes)

@@ -105,7 +105,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     content = path.read_bytes()
     for kept in (0, 3, len(content) // 2, len(content) - 1):
         path.write_bytes(content[:kept])
-        with pytest.raises(DataError, match="no whole parquet files"):
+        with pytest.raises(DataError, match=r"train\.parquet: no whole parquet file"):
             open_parquet(DataFiles(tmp_path), "train")
 
 
@@ -121,4 +121,41 @@ def test_the_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "train.parquet").touch()
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
     with pytest.raises(DataError, match=r"pip install 'knltrain\[parquet\]'"):
+        open_parquet(DataFiles(tmp_path), "train")
+
+
+def test_a_damaged_file_of_several_is_named(tmp_path: Path) -> None:
+    for number in range(3):
+        write(tmp_path / f"train-{number}.parquet", *pictures(4))
+    content = (tmp_path / "train-1.parquet").read_bytes()
+    (tmp_path / "train-1.parquet").write_bytes(content[:-9])
+    with pytest.raises(DataError, match=r"train-1\.parquet: no whole parquet file"):
+        open_parquet(DataFiles(tmp_path), "train")
+
+
+@pytest.mark.parametrize("form", ["plain", "dictionary"])
+def test_texts_are_names_of_classes(tmp_path: Path, form: str) -> None:
+    pixels, _ = pictures(4)
+    for half, labels in (("train", ["fox", "cat", "cat", "owl"]), ("test", ["owl", "cat"] * 2)):
+        column = pa.array(labels)
+        write(
+            tmp_path / f"{half}.parquet",
+            pixels,
+            column.dictionary_encode() if form == "dictionary" else column,
+        )
+    for half, expected in (("train", [1, 0, 0, 2]), ("test", [2, 0, 2, 0])):
+        source = open_parquet(DataFiles(tmp_path), half)
+        assert source.class_names == ("cat", "fox", "owl")
+        assert source.labels.tolist() == expected
+    write(tmp_path / "test.parquet", pixels, pa.array(["owl", "cat", "elk", "owl"]))
+    with pytest.raises(DataError, match=r"label, row 2: unknown class 'elk'"):
+        open_parquet(DataFiles(tmp_path), "test")
+    write(tmp_path / "train.parquet", pixels, pa.array(["owl", None, "elk", "owl"]))
+    with pytest.raises(DataError, match=r"labels have shape \(4,\) and type object"):
+        open_parquet(DataFiles(tmp_path), "train")
+
+
+def test_a_name_for_two_classes_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "train.parquet", *pictures(4), ["cat", "dog", "cat", "owl"])
+    with pytest.raises(DataError, match=r"train\.parquet: names class 'cat' twice"):
         open_parquet(DataFiles(tmp_path), "train")

@@ -26,3 +26,7 @@ def test_names_are_looked_at_with_links_followed(tmp_path: Path, name: str, stay
     (tmp_path / "linked").symlink_to(root)
     assert Within(root).has(name) == Within(tmp_path / "linked").has(name) == stays
     assert Within(root).has(str(root / "a.jpg"))
+
+
+def test_a_name_that_no_file_can_have_leads_nowhere(tmp_path: Path) -> None:
+    assert Within(tmp_path).has("a" * 300)
