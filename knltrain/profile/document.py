@@ -353,6 +353,9 @@ def _checks(
     wall = document["ranks"][0]["step_seconds"]["mean"]
     apart = abs(own.training_seconds / wall - 1)
     yield _check("clocks of the run against a clock of its own", apart, CLOCKS_LIMIT)
+    exposed = own.union_seconds - own.hidden_seconds
+    apart = max(0.0, (own.useful_seconds + exposed) / wall - 1)
+    yield _check("computing and exposed exchange against the step", apart, CLOCKS_LIMIT)
     yield _check("cost of the records", document["overhead"]["share"], OVERHEAD_LIMIT)
     yield _check("records dropped", document["overhead"]["dropped"], 0)
     if regions and training_flops:

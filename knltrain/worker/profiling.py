@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,7 +49,9 @@ _LINK_BYTES, _LINK_TRIES = 8 << 20, 4
 
 _TRIED_WATCHES: Final = 10_000
 _COMPUTING: Final = ("batch", "gradient", "update")
-_LISTENED: Final = (*_COMPUTING, "exchange", "waiting", "beside")
+_BESIDES: Final = ("meeting", "evaluation", "checkpoint")
+"""In these a step stands still, and a thread beside may go on."""
+_LISTENED: Final = (*_COMPUTING, *_BESIDES, "exchange", "waiting", "beside")
 _LAYOUTS: Final = {made: layout for layout, made in OF_LAYOUTS.items()}
 """By the implementation of the kernels, as `backend.layout` names them."""
 
@@ -186,6 +189,8 @@ class _Window:
         self._dropped = self._exchanges = self.first = 0
         self._spans: dict[str, list[Span]] = {name: [] for name in _LISTENED}
         self._in_between: list[Span] = []
+        self._apart: list[Span] = []
+        """What no step has: the time before the first one, after the last one, and summing up."""
         self._ready = [
             number
             for number, region in enumerate(self.regions)
@@ -204,9 +209,11 @@ class _Window:
         worker.strategy.observe(self._issued, self._beside)
         self._before, self._training = _classes(worker), worker.clocks.train_seconds
         self._wall, self._computed = _wall(worker), _computed(worker)
+        self._apart.append((-math.inf, time.perf_counter()))
 
     def step_done(self, worker: WorkerView) -> None:
         """Sum up the marks of a step. What this takes is not the next step's."""
+        begin = time.perf_counter()
         wall, computed, row = _wall(worker), _computed(worker), self.steps
         self._step_seconds[row] = wall - self._wall - self._own_seconds
         parts, count = self._timeline.take(), len(self.regions)
@@ -227,6 +234,7 @@ class _Window:
         self._wall, self._computed = wall, computed
         self._own_seconds = _wall(worker) - wall
         self._all_own += self._own_seconds
+        self._apart.append((begin, time.perf_counter()))
 
     def close(self, worker: WorkerView) -> None:
         """Stop listening."""
@@ -242,12 +250,14 @@ class _Window:
         steps, useful = self.steps, self._useful[: self.steps]
         spans, timed = self._spans, self._exchanges
         computing = [each for name in _COMPUTING for each in spans[name]]
-        exchanging = [*spans["exchange"], *spans["beside"]]
-        whole, hidden = overlap(computing, exchanging, self._in_between)
+        besides = [each for name in _BESIDES for each in spans[name]]
+        apart = union([*self._apart, *besides, (self._apart[-1][0], math.inf)])
+        beside = without(union(spans["beside"]), apart)
+        whole, hidden = overlap(computing, [*spans["exchange"], *beside], self._in_between)
         if self.parts and not self._by_parts:
             waiting = () if self._method.strategy.waits_while_moving else spans["waiting"]
             moving = without(union(spans["exchange"]), union(waiting))
-            moved = total(union([*moving, *spans["beside"]]))
+            moved = total(union([*moving, *beside]))
             self._exchanged[:, 0], timed = (moved, whole, whole - hidden), steps
         # What is summed up after a step counts as the next one's rest; the last one's is not there.
         own = (self._all_own - self._own_seconds) / steps

@@ -175,7 +175,8 @@ class LossBoard:
         With other processes it is that of the time at which the last one told of its workers, so
         that all count alike.
         """
-        return self._read(0) if self._steps[0].any() else self.here(steps)
+        everywhere = self._read(0)  # none yet where processes told of themselves before a step
+        return everywhere if everywhere.images else self.here(steps)
 
     def _write(self, line: int, step: int, found: LossSum) -> None:
         buffer = step % _BUFFERS

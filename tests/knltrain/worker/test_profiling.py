@@ -131,6 +131,32 @@ def test_what_is_no_part_of_a_step_is_its_rest(make_worker, easgd, tmp_path):
     assert 0.02 <= rest <= found["step_seconds"]["mean"]
 
 
+class Beside(Observer):
+    """Exchanges beside all the time; it is told before the profile is."""
+
+    def started(self, worker):
+        worker.clocks.beside.__enter__()
+
+    def step_done(self, worker, *_):
+        worker.clocks.beside.__exit__()
+        worker.clocks.beside.__enter__()
+
+
+def test_an_exchange_beside_goes_on_for_no_longer_than_a_step(
+    make_worker, easgd, tmp_path, monkeypatch
+):
+    add = profiling._Window._ready_spans
+    monkeypatch.setattr(
+        profiling._Window, "_ready_spans", lambda *given: (time.sleep(0.05), add(*given))[1]
+    )
+    make_worker(easgd(), steps=11, observers=[Beside(), profile(tmp_path, 5)]).run()
+    found = json.loads((tmp_path / "profile.json").read_text())
+    step = found["step_seconds"]["mean"]
+    assert 0.5 * step < found["communication"]["union_seconds"] <= 1.01 * step < 0.05
+    (check,) = (each for each in found["checks"] if each["name"].startswith("computing and exp"))
+    assert check["passed"]
+
+
 def test_setting_up_the_profile_is_in_no_step(make_worker, easgd, tmp_path, monkeypatch):
     made = profiling._Window.__init__
     monkeypatch.setattr(

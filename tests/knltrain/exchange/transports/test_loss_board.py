@@ -54,6 +54,14 @@ def test_with_other_processes_all_count_as_when_these_have_told(board: LossBoard
         assert board.here(4 + number) == LossSum(4 + number, 40)
 
 
+def test_news_from_before_the_first_step_hide_no_loss(board: LossBoard) -> None:
+    board.publish_all(LossSum(0, 0))
+    board.publish(0, 1, LossSum(4, 40))
+    assert board.total(1) == LossSum(4, 40)
+    board.publish_all(LossSum(3, 3))
+    assert board.total(1) == LossSum(7, 43)
+
+
 def test_no_sums_of_two_steps_are_read_while_they_are_written(board: LossBoard) -> None:
     """Of each step the losses are twice the images."""
     ends = threading.Event()

@@ -53,7 +53,7 @@ def measure(
     per_step[-1] *= 1.5
     seconds = dict.fromkeys(CLASSES, 0.0)
     inside = float(per_step.sum(axis=1).mean())
-    seconds.update(gradient=inside + 1e-4, update=1e-3, waiting=waiting, rest=rest)
+    seconds.update(gradient=inside + 1e-4, update=1e-3, moving=1.5e-3, waiting=waiting, rest=rest)
     step, useful = sum(seconds.values()), seconds["gradient"] + seconds["update"]
     figures = Figures(
         steps=steps,
