@@ -118,7 +118,7 @@ class Operations:
             return make
         from vectorized_ops.numba.compiling.compiler import target_has_amx
 
-        if target_has_amx():
+        if target_has_amx() and self._winograd:
             return self.part("amx_dense", "rounded_dense")
         return partial(make, kept=self.kept)
 

@@ -40,5 +40,6 @@ def launch(
 
     if (hosts is None) == (machine_file is None):
         raise click.UsageError("expected either --hosts A,B,... or --machine-file FILE")
-    found = hosts_in(machine_file) if machine_file else hosts_of((hosts or "").replace(" ", ""))
+    listed = ",".join(each.strip() for each in (hosts or "").split(","))
+    found = hosts_in(machine_file) if machine_file else hosts_of(listed)
     sys.exit(launch_on(found, words, via or VIA, address))

@@ -26,6 +26,12 @@ def hosts_of(text: str) -> tuple[str, ...]:
         raise _unknown(text)
     names = (name for word in _words(text) for name in _names(_bounded(word, text), text))
     found = tuple(islice(names, MOST_HOSTS + 1))
+    for name in found:
+        if name.startswith("-") or " " in name:  # an option, to ssh
+            raise ConfigError(
+                f"'{_shown(name)}' is no name of a host: expected one without spaces, which does "
+                "not begin with a hyphen"
+            )
     if len(found) > MOST_HOSTS:
         raise ConfigError(f"'{_shown(text)}' names more than {MOST_HOSTS} hosts")
     return found

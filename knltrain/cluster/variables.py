@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -60,6 +62,11 @@ def check_compiling_settings(environment: Mapping[str, str] | None = None) -> No
             f"NUMBA_THREADING_LAYER={layer}: expected one of {', '.join(THREADING_LAYERS)}; unset "
             "NUMBA_THREADING_LAYER, and Numba chooses one"
         )
+    if (name := values.get("NUMBA_CPU_NAME")) and not _is_processor(name):
+        raise ConfigError(
+            f"NUMBA_CPU_NAME={name}: expected a processor by its name in LLVM, such as haswell or "
+            "znver4; unset NUMBA_CPU_NAME to compile for this one"
+        )
     try:
         Path(values.get("NUMBA_CACHE_DIR", "")).expanduser()
     except RuntimeError:
@@ -67,6 +74,24 @@ def check_compiling_settings(environment: Mapping[str, str] | None = None) -> No
             f"NUMBA_CACHE_DIR={values['NUMBA_CACHE_DIR']}: expected a folder, but there is no such "
             "user; name another one, or unset NUMBA_CACHE_DIR to have ~/.cache/knltrain"
         ) from None
+
+
+def _is_processor(name: str) -> bool:
+    """Tell whether LLVM knows a processor; it ends a process that compiles for another one."""
+    done = subprocess.run(
+        [sys.executable, "-c", _COMPILES, name], stdin=subprocess.DEVNULL, capture_output=True
+    )
+    return done.returncode == 0 and b"not a recognized processor" not in done.stderr
+
+
+_COMPILES = """
+import sys
+from llvmlite import binding
+binding.initialize_native_target()
+binding.initialize_native_asmprinter()
+machine = binding.Target.from_default_triple().create_target_machine(cpu=sys.argv[1], features="")
+machine.emit_object(binding.parse_assembly("define void @f() { ret void }"))
+"""
 
 
 def _number(values: Mapping[str, str], name: str, usual: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import get_args
+from typing import get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -13,6 +13,8 @@ from knltrain.config.run import RunConfig
 from knltrain.config.tables import Table
 from knltrain.errors import unknown_name
 
+_TERMS = {"be a valid tuple": "be a list", "be a valid dictionary": "be a table"}
+"""Of TOML, for those of Python."""
 INDEX = re.compile(r"\[\d+\]")
 SUBJECT = re.compile(r"^\w+ should ")  # how pydantic's messages begin
 
@@ -38,7 +40,7 @@ def _explained(key: str, problems: list[ErrorDetails]) -> str:
     if kind == "model_type":
         return f"{key} = {given!r}: expected a table, [{key}]"
     wishes = dict.fromkeys(SUBJECT.sub("", problem["msg"]) for problem in problems)
-    wishes = {"be a list" if wish == "be a valid tuple" else wish: None for wish in wishes}
+    wishes = {_TERMS.get(wish, wish): None for wish in wishes}
     hint = ""
     if kind == "string_type" and type(given) in (int, float):
         hint = f', in quotes: {key} = "{given}", or --set \'{key}="{given}"\''
@@ -48,10 +50,16 @@ def _explained(key: str, problems: list[ErrorDetails]) -> str:
 def _key(location: tuple[int | str, ...]) -> str:
     """Return the dotted key of a pydantic location, without union members at its end.
 
-    What follows an index is a key of a table in an array of tables.
+    What follows an index is a key of a table in an array of tables. The key of a table whose keys
+    are the user's is in quotes.
     """
-    depth = 2 if location and location[0] in _tables() else 1
+    tables = _tables()
+    depth = 2 if location and location[0] in tables else 1
     key = ".".join(str(part) for part in location[:depth])
+    if len(location) > depth == 2:
+        field = tables[str(location[0])].model_fields.get(str(location[1]))
+        if field is not None and get_origin(field.annotation) is dict:
+            return f'{key}."{location[depth]}"'
     for before, part in pairwise(location[depth - 1 :]):
         if isinstance(part, int):
             key += f"[{part}]"

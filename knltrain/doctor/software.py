@@ -85,6 +85,14 @@ def kernel_packages_finding() -> Finding:
     if refusals:
         way_out = "build them anew by scripts/build_kernels; until then kernels are compiled"
         return Finding(subject, "warn", "; ".join(refusals), way_out)
+    folders = [package.folder for package in packages if package.folder is not None]
+    faults = [
+        f"{each.path}: {name} is {why}" for each in folders for name, why in each.faults().items()
+    ]
+    if faults:
+        more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
+        way_out = "copy the package anew; until then these kernels are compiled"
+        return Finding(subject, "warn", f"{faults[0]}{more}", way_out)
     used = ", ".join(str(package.root) for package in packages)
     found = f"{used}, for {packaged_processor()}" if used else "not found, not required"
     return Finding(subject, "ok", found)

@@ -49,9 +49,13 @@ def launch(
     ConfigError for invalid hosts, RunAborted if a signal ended the launch, and KnltrainError where
     ssh does not reach a host.
     """
-    if len(set(hosts)) != len(hosts) or not hosts:
+    if not hosts:
+        raise ConfigError("--hosts names no host: expected some, such as --hosts node1,node2")
+    twice = next((host for place, host in enumerate(hosts) if host in hosts[:place]), None)
+    if twice is not None:
         raise ConfigError(
-            f"--hosts {','.join(hosts)}: expected names that differ, such as --hosts node1,node2"
+            f"--hosts names '{twice}' twice: expected each computer once, such as --hosts "
+            "node1,node2; how many workers it has, --workers says"
         )
     if "{host}" not in via:
         raise ConfigError(f"--via '{via}': expected a command with {{host}} in it, as '{VIA}'")

@@ -19,7 +19,12 @@ from knltrain.data.order import ShardedBatches
 from knltrain.errors import KernelCacheError
 from knltrain.launch.node_share import NodeShare
 from knltrain.launch.plan import plan_run, threads_of
-from vectorized_ops.numba.compiling.compiler import CACHE_FOLDER, cache_is_writable, cache_refusal
+from vectorized_ops.numba.compiling.compiler import (
+    CACHE_FOLDER,
+    cache_is_writable,
+    cache_refusal,
+    kernels_not_kept,
+)
 from vectorized_ops.numba.compiling.journal import JOURNAL, TUNING, MadeKernel, Progress, told
 
 
@@ -58,11 +63,7 @@ def warm_up(config: RunConfig, tell: Callable[[Progress], None] = lambda _: None
     """
     if (refusal := cache_refusal()) is not None:
         raise KernelCacheError(f"no kernel would be kept: {refusal}")
-    if not cache_is_writable():
-        raise KernelCacheError(
-            f"{CACHE_FOLDER} cannot be written, so that no kernel would be kept: set "
-            "NUMBA_CACHE_DIR to a folder that can be"
-        )
+    is_writable = cache_is_writable()
     plan = plan_run(config, NodeShare(nodes=config.total_nodes))
     begun, before = time.perf_counter(), len(JOURNAL.made)
     dataset = build_dataset(plan.config)
@@ -70,9 +71,20 @@ def warm_up(config: RunConfig, tell: Callable[[Progress], None] = lambda _: None
     for config in _with_each_backend(plan.config):
         for threads in sorted({threads_of(config, place) for place in plan.placements}):
             for progress in compile_kernels(config, images, threads, copies):
+                if not is_writable:  # one that has all kernels need not be
+                    raise KernelCacheError(
+                        f"{CACHE_FOLDER} cannot be written and lacks kernels, of which none would "
+                        "be kept: set NUMBA_CACHE_DIR to a folder that can be"
+                    )
                 tell(progress)
             _take_step(config, dataset, threads)
     exchange_once(plan.config)
+    if lost := kernels_not_kept():
+        name, error = lost[0]
+        raise KernelCacheError(
+            f"{len(lost)} kernels could not be kept, such as {name} ({error}): expected a folder "
+            f"with room for all; make some in {CACHE_FOLDER}, or set NUMBA_CACHE_DIR to another"
+        )
     seconds = time.perf_counter() - begun
     return WarmUp(tuple(JOURNAL.made[before:]), CACHE_FOLDER, seconds, TUNING.told())
 

@@ -11,6 +11,7 @@ import pytest
 
 from vectorized_ops.errors import OperationError
 from vectorized_ops.implementations import IMPLEMENTATIONS, Operations, operations
+from vectorized_ops.numba.compiling import compiler
 from vectorized_ops.shapes import ConvolutionShape
 
 MISSING = {
@@ -78,13 +79,18 @@ assert "vectorized_ops.reference.dense" in after and "vectorized_ops.reference.l
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
-def test_without_winograd_numba_convolves_by_direct_sums() -> None:
+def test_without_winograd_numba_convolves_by_direct_sums(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     direct, tuned = operations("numba", winograd=False), operations("numba")
     window = ConvolutionShape(16, 12, 12, 16, 16, (3, 3), padding=(1, 1))
     found = {choice.name for choice in direct.convolution(window).choices.values()}
     assert found == {"direct"}
     assert tuned.convolution.__name__ == "TunedConvolution"
     assert direct.pooled_convolution is not None
+    monkeypatch.setattr(compiler, "target_has_amx", lambda: True)
+    direct, tuned = (operations("numba", winograd, "bfloat16") for winograd in (False, True))
+    assert (direct.dense.func.__name__, tuned.dense.__name__) == ("Dense", "rounded_dense")
     assert tuned.pooled_convolution is not None
     shape = (16, 12, 12, 20), 16, 5
     assert direct.pooled_convolution(*shape).algorithm == "direct"

@@ -50,6 +50,12 @@ def test_what_slurm_never_writes_is_refused_in_a_few_words(text: str) -> None:
     assert len(str(error.value)) < 500
 
 
+@pytest.mark.parametrize(("text", "name"), [("a b,c", "a b"), ("c,-oProxyCommand=x", "-oProxy")])
+def test_what_ssh_would_take_for_something_else_is_no_name(text: str, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"'{name}.* is no name of a host: expected one without"):
+        hosts_of(text)
+
+
 @pytest.mark.parametrize("text", ["n[0-999999999]", "n[0-9999]a[0-9999]b[0-9999]"])
 def test_more_hosts_than_there_can_be_are_not_counted_to_the_end(text: str) -> None:
     with pytest.raises(ConfigError, match="names more than 131072 hosts"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 
@@ -56,6 +57,7 @@ def test_numpy_has_one_thread_unless_somebody_says_otherwise(given: str | None) 
         ("NUMBA_DISABLE_JIT", "-1"),
         ("NUMBA_NUM_THREADS", "0"),
         ("NUMBA_THREADING_LAYER", "opnmp"),
+        ("NUMBA_CPU_NAME", "foolake"),
         ("NUMBA_CACHE_DIR", "~nosuchuser/kernels"),
     ],
 )
@@ -72,7 +74,8 @@ def test_setting_that_leaves_no_kernels_is_refused_by_name(name: str, value: str
         {"NUMBA_DISABLE_JIT": "", "NUMBA_NUM_THREADS": "many", "NUMBA_THREADING_LAYER": ""},
         {"NUMBA_OPT": "0", "NUMBA_BOUNDSCHECK": "1"},
         {"NUMBA_CACHE_DIR": "~/kernels"},
-        {"NUMBA_CACHE_DIR": ""},
+        {"NUMBA_CACHE_DIR": "", "NUMBA_CPU_NAME": ""},
+        {"NUMBA_CPU_NAME": "haswell" if platform.machine() == "x86_64" else "generic"},
     ],
 )
 def test_setting_that_kernels_can_stand_is_left_alone(given: dict[str, str]) -> None:

@@ -38,6 +38,18 @@ def test_what_has_no_algorithms_to_choose_from_is_refused(override: str, message
         loaded(f"backend.algorithms={ASKED}", override)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ('{"conv1"="fft"}', r"""backend.algorithms."conv1" = 'fft': .* or to be a table$"""),
+        ('{"*"={"forwards"="direct"}}', r"""backend.algorithms."\*" = .*'forward', 'backward"""),
+    ],
+)
+def test_a_wrong_algorithm_is_named_with_its_layer(given: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        loaded(f"backend.algorithms={given}")
+
+
 def test_a_run_is_evaluated_and_kept_at_its_end_or_not_at_all() -> None:
     nothing = ["every_epochs=0", "at_end=false"]
     evaluated = [f"evaluation.{each}" for each in nothing]

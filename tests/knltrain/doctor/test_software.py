@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from knltrain.doctor import software
-from vectorized_ops.numba.compiling import compiler
+from vectorized_ops.numba.compiling import compiler, packages
+from vectorized_ops.numba.compiling.cache_folder import CacheFolder
 
 
 def test_installed_package_is_told_with_its_version() -> None:
@@ -93,6 +94,22 @@ def test_kernels_that_every_worker_compiles_are_a_warning(monkeypatch: pytest.Mo
     assert finding.level == "warn"
     assert finding.text.startswith(f"{compiler.cache_folder()} has no file locks")
     assert "knltrain warmup" in finding.way_out
+
+
+def test_a_package_with_damaged_kernels_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = CacheFolder(tmp_path / "kernels", is_shared=True)
+    for name in "abc":
+        folder.write(name, b"one")
+    found = packages.Package(tmp_path, folder, None)
+    monkeypatch.setattr(packages, "kernel_packages", lambda _: (found,))
+    assert software.kernel_packages_finding().level == "ok"
+    for name in "bc":
+        (folder.path / f"{name}.kernel").write_bytes(b"torn")
+    finding = software.kernel_packages_finding()
+    assert finding.level == "warn"
+    assert finding.text == f"{folder.path}: b is damaged, by its checksum and 1 more"
 
 
 def test_kernel_cache_is_unknown_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:

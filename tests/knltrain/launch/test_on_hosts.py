@@ -274,7 +274,7 @@ def test_others_reach_the_first_host_at_its_name_or_the_address_that_is_given(
 
 
 def test_hosts_that_are_the_same_are_refused() -> None:
-    with pytest.raises(ConfigError, match="--hosts a,a: expected names that differ"):
+    with pytest.raises(ConfigError, match="--hosts names 'a' twice: expected each"):
         launch(["a", "a"], ["train"])
 
 

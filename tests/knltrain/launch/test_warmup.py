@@ -14,7 +14,7 @@ from knltrain.config import load_config
 from knltrain.errors import KernelCacheError
 from knltrain.launch import warmup
 from knltrain.launch.warmup import WarmUp, warm_up
-from vectorized_ops.numba.compiling.journal import MadeKernel
+from vectorized_ops.numba.compiling.journal import MadeKernel, Progress
 
 ROOT = Path(__file__).parents[3]
 SHORT = ("--set", "train.steps=2", "--set", "data.test_images=20")
@@ -205,8 +205,21 @@ def test_who_comes_alone_to_other_nodes_needs_no_kernel_after_a_warm_up(
 def test_a_cache_that_cannot_be_written_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    lacking = Progress(MadeKernel("fill", "()", compiled=True, seconds=0.5), 1, 2, 0.5)
     monkeypatch.setattr(warmup, "cache_is_writable", lambda: False)
-    with pytest.raises(KernelCacheError, match="set NUMBA_CACHE_DIR to a folder that can be"):
+    monkeypatch.setattr(warmup, "compile_kernels", lambda *_: iter([lacking]))
+    with pytest.raises(KernelCacheError, match=r"lacks kernels.*to a folder that can be"):
+        warm_up(load_config(folder / "run.toml", ()))
+    monkeypatch.setattr(warmup, "compile_kernels", lambda *_: iter([]))
+    assert warm_up(load_config(folder / "run.toml", ())).seconds > 0
+
+
+def test_kernels_that_could_not_be_kept_are_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = OSError(28, "No space left on device", "/k/fill.kernel")
+    monkeypatch.setattr(warmup, "kernels_not_kept", lambda: [("fill", full)])
+    with pytest.raises(KernelCacheError, match=r"1 kernels .* such as fill .*No space left"):
         warm_up(load_config(folder / "run.toml", ()))
 
 

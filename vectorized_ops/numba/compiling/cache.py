@@ -22,7 +22,7 @@ from numba.core.compiler import CompileResult
 from numba.core.runtime.nrt import rtsys
 from numba.core.serialize import dumps
 
-from vectorized_ops.numba.compiling.cache_folder import CacheFolder
+from vectorized_ops.numba.compiling.cache_folder import CacheFolder, UntrustedError
 from vectorized_ops.numba.compiling.fingerprint import CompiledCode, compiled_code
 from vectorized_ops.numba.compiling.journal import JOURNAL
 from vectorized_ops.numba.compiling.packages import kernel_packages, packaged_processor
@@ -51,6 +51,8 @@ class SharedKernels:
         self._folder, self._packages = folder, packages
         self._claims: list[_Claim] = []
         """What this process is making, each for the one before."""
+        self.lost: list[tuple[str, OSError]] = []
+        """Kernels that were compiled and could not be written, and why."""
 
     @property
     def path(self) -> Path:
@@ -68,8 +70,10 @@ class SharedKernels:
         JOURNAL.begin()
         found = _rebuilt(self._folder.read(names.own), rebuild)
         for package in self._packages:
-            if found is None:
+            if found is None and package.has(names.packaged):
                 found = _rebuilt(package.read(names.packaged), rebuild)
+                if found is None:
+                    _tell_damaged(package, names.packaged)
         if found is None:
             found = self._claim(names.own, told, rebuild)
         if found is not None:
@@ -101,6 +105,7 @@ class SharedKernels:
                 self._folder.write(claim.name, content)
                 self._folder.remove_unused(time.time())
         except OSError as error:
+            self.lost.append((claim.told[0], error))
             _tell_unshared(error)
         finally:
             self._let_go()
@@ -255,7 +260,7 @@ def shared_kernels(folder: Path, is_shared: bool = False) -> SharedKernels:
     if folder not in _shared:
         packages = kernel_packages(folder.name)
         for package in packages:
-            if package.refusal is not None and package.is_named:
+            if package.refusal is not None:
                 _tell(f"packaged kernels are not used: {package.refusal}")
         folders = [package.folder for package in packages if package.folder is not None]
         _shared[folder] = SharedKernels(CacheFolder(folder, is_shared), folders)
@@ -301,13 +306,27 @@ def _text_of(kind: Any) -> str:
 
 
 def _tell_unshared(error: OSError) -> None:
+    way = "; or set NUMBA_CACHE_DIR to a folder where files can be written and locked"
+    if isinstance(error, IsADirectoryError):
+        way = ": a folder has the name of a kernel; remove it"
+    elif isinstance(error, UntrustedError):
+        way = ""  # it has told one
     _tell(
-        "kernels are not shared with other processes, this one compiles its own: "
-        f"{error}; or set NUMBA_CACHE_DIR to a folder where files can be written and locked"
+        f"kernels are not shared with other processes, this one compiles its own: {error}{way}",
+        f"{type(error)} {error.errno}",
     )
 
 
-def _tell(message: str) -> None:
-    if message not in _told:
-        _told.add(message)
+def _tell_damaged(package: CacheFolder, name: str) -> None:
+    _tell(
+        f"not all packaged kernels are used: {package.path}: {name} is {package.fault(name)}; "
+        "knltrain doctor lists all such",
+        str(package.path),
+    )
+
+
+def _tell(message: str, once: str | None = None) -> None:
+    """Warn once of each message, or of each matter `once`."""
+    if (once or message) not in _told:
+        _told.add(once or message)
         warnings.warn(message, KernelCacheWarning, stacklevel=2)

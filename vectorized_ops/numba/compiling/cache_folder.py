@@ -85,6 +85,18 @@ class CacheFolder:
         except OSError:
             return False
 
+    def fault(self, name: str) -> str | None:
+        """Tell what is wrong with an entry; None if nothing is, as far as its checksum tells."""
+        try:
+            return "damaged, by its checksum" if self._content(name) is None else None
+        except OSError as error:
+            return f"not to be read ({error})"
+
+    def faults(self) -> dict[str, str]:
+        """Return the entries with which something is wrong, and what."""
+        names = (path.name.removesuffix(_ENTRY) for path in self.path.glob(f"*{_ENTRY}"))
+        return {name: fault for name in sorted(names) if (fault := self.fault(name))}
+
     def read(self, name: str) -> bytes | None:
         """Return the entry, or None where it is missing, damaged or not to be trusted."""
         try:
@@ -121,8 +133,10 @@ class CacheFolder:
         try:
             partial.write_bytes(content)
             partial.replace(place)
-        except BaseException:
+        except BaseException as error:
             partial.unlink(missing_ok=True)
+            if isinstance(error, OSError):  # that of a full disk names no file
+                error.filename, error.filename2 = str(place), None
             raise
 
     def new_file_beside(self, place: Path) -> Path:

@@ -15,7 +15,7 @@ import llvmlite.binding
 import numba
 import numpy as np
 
-from vectorized_ops.numba.compiling.cache import keep
+from vectorized_ops.numba.compiling.cache import keep, shared_kernels
 from vectorized_ops.numba.compiling.cache_folder import DIGEST_LENGTH, CacheFolder, UntrustedError
 from vectorized_ops.numba.compiling.fingerprint import fingerprint
 from vectorized_ops.numba.compiling.kernel_dispatcher import KernelDispatcher
@@ -185,6 +185,11 @@ def kernels_in(path: Path) -> CacheFolder:
 
 CACHE_FOLDER: Final = cache_folder()
 """That of this process."""
+
+
+def kernels_not_kept() -> list[tuple[str, OSError]]:
+    """Return the kernels that this process has compiled and could not write, and why."""
+    return shared_kernels(CACHE_FOLDER, is_shared=bool(SETTINGS.CACHE_DIR)).lost
 
 
 def _compile(function: Function, as_compiled: Any = None) -> Function:

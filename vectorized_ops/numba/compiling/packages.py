@@ -53,8 +53,6 @@ class Package:
     root: Path
     folder: CacheFolder | None
     refusal: str | None
-    is_named: bool
-    """Whether the user has named it, so that a refusal is to be told."""
 
     def choices(self) -> dict[str, str]:
         """The algorithms that were measured to be the fastest, by question."""
@@ -94,9 +92,7 @@ def kernel_packages(versions: str) -> tuple[Package, ...]:
     if os.environ.get(VARIABLE) == "none":
         return ()
     named = [Path(it).expanduser() for it in os.environ.get(VARIABLE, "").split(":") if it]
-    roots = [(root, True) for root in named]
-    roots += ((root, False) for root in _installed())
-    return tuple(_opened(root, is_named, versions) for root, is_named in roots)
+    return tuple(_opened(root, versions) for root in (*named, *_installed()))
 
 
 def _installed() -> Iterator[Path]:
@@ -105,35 +101,40 @@ def _installed() -> Iterator[Path]:
         yield from map(Path, found.submodule_search_locations or ())
 
 
-def _opened(root: Path, is_named: bool, versions: str) -> Package:
+def _opened(root: Path, versions: str) -> Package:
     try:
         manifest = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
         processors, of, told = (manifest[name] for name in ("processors", "digest", "versions"))
+        if not (isinstance(processors, list) and all(isinstance(it, str) for it in processors)):
+            raise TypeError(f"processors = {processors!r}: expected a list of names")
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         why = f"{MANIFEST} cannot be read ({error})"
-        return Package(root, None, f"{root}: {why}: expected what build_kernels makes", is_named)
+        return Package(root, None, f"{root}: {why}: expected what build_kernels makes")
     processor = packaged_processor()
     refusal = _refusal(processors, of, told, processor, versions)
     if refusal is not None:
-        return Package(root, None, f"{root}: {refusal}", is_named)
+        return Package(root, None, f"{root}: {refusal}")
     folder = CacheFolder(root / str(processor), is_shared=True)
     try:
         folder.check()
     except UntrustedError as error:
-        return Package(root, None, str(error), is_named)
+        return Package(root, None, str(error))
     except OSError as error:
-        return Package(root, None, f"{root}: cannot be read ({error})", is_named)
-    return Package(root, folder, None, is_named)
+        return Package(root, None, f"{root}: cannot be read ({error})")
+    return Package(root, folder, None)
 
 
 def _refusal(
-    processors: Any, of: Any, told: Any, processor: str | None, versions: str
+    processors: list[str], of: Any, told: Any, processor: str | None, versions: str
 ) -> str | None:
     if of != versions:
-        return f"its kernels are of {told}, and not of what is here: build them anew"
+        return (
+            f"its kernels are of {told} (digest {of}), and not of what is here ({versions}): build "
+            "them anew"
+        )
     if processor is None:
         return "this processor runs none of them, or NUMBA_CPU_FEATURES chooses others"
     if processor not in processors:
-        known = ", ".join(sorted(map(str, processors))) or "no processor"
+        known = ", ".join(sorted(processors)) or "no processor"
         return f"it has kernels for {known}, and none for {processor}"
     return None

@@ -269,6 +269,16 @@ def test_a_kernel_that_cannot_be_written_still_runs(
 
 
 @pytest.mark.usefixtures("untold")
+def test_what_has_the_name_of_a_kernel_is_to_be_removed(tmp_path: Path, entry: Path) -> None:
+    entry.unlink()
+    entry.mkdir()
+    with pytest.warns(KernelCacheWarning, match=r"Is a directory.*\.kernel'.*remove it$"):
+        assert made(decorated(tmp_path)) == "compiled"
+    ((name, error),) = cache.shared_kernels(tmp_path).lost
+    assert (name, error.filename) == ("function", str(entry))
+
+
+@pytest.mark.usefixtures("untold")
 def test_a_lock_in_a_folder_that_cannot_be_written_is_let_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

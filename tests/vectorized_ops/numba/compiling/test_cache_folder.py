@@ -85,6 +85,17 @@ def test_spoilt_entries_are_as_none_and_can_be_replaced(
     assert folder.read("a") == b"two"
 
 
+def test_what_is_wrong_with_entries_is_told(folder: CacheFolder) -> None:
+    for name in "abc":
+        folder.write(name, b"one")
+    entry(folder, "a").write_bytes(b"short")
+    entry(folder, "b").chmod(0o666)
+    faults = folder.faults()
+    assert sorted(faults) == ["a", "b"]
+    assert faults["a"] == "damaged, by its checksum"
+    assert "may be written by others" in faults["b"]
+
+
 def test_every_part_of_an_entry_is_checked(folder: CacheFolder) -> None:
     folder.write("a", b"content")
     whole = entry(folder, "a").read_bytes()
@@ -124,7 +135,7 @@ def test_a_failed_write_leaves_nothing(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match=r"No space left.*a\.kernel"):
         folder.write("a", b"one")
     assert names(folder) == []
 

@@ -104,10 +104,12 @@ def test_an_installed_package_is_found(package: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda root: manifest(root, digest="other", versions="numba 0.1"), "of numba 0.1, and"),
+        (lambda root: manifest(root, digest="other", versions="numba 0.1"), "of numba 0.1 (digest other), and"),
         (lambda root: manifest(root, processors=["vax"]), "kernels for vax, and none for "),
         (lambda root: (root / MANIFEST).write_text("{"), "kernels.json cannot be read"),
         (lambda root: (root / MANIFEST).write_text("[]"), "kernels.json cannot be read"),
+        (lambda root: manifest(root, processors=5), "processors = 5: expected a list of names"),
+        (lambda root: manifest(root, processors="vax"), "processors = 'vax': expected a list"),
         (lambda root: (root / MANIFEST).unlink(), "kernels.json cannot be read"),
         (lambda root: shutil.rmtree(next(root.glob("*/"))), "cannot be read"),
         (lambda root: next(root.glob("*/")).chmod(0o777), "may be written by others"),
@@ -131,8 +133,10 @@ def test_a_damaged_kernel_is_compiled(package: Path, tmp_path: Path) -> None:
     shutil.copytree(package, copy)
     (entry,) = copy.glob("*/_add-*.kernel")
     entry.write_bytes(entry.read_bytes()[:-1])
-    made, _ = run(tmp_path / "cache", KNLTRAIN_KERNELS=str(copy))
+    made, told = run(tmp_path / "cache", KNLTRAIN_KERNELS=str(copy))
     assert made == ["transpose_rows_tile:0", "_add:1"]
+    assert "not all packaged kernels are used: " in told
+    assert f"{entry.stem} is damaged, by its checksum; knltrain doctor lists" in told
 
 
 @pytest.mark.parametrize(
