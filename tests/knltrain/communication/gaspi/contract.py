@@ -219,7 +219,7 @@ def who_does_not_come_is_named(ranks: Ranks) -> None:
             segment.notify_waitsome(rank, 1, timeout_seconds=30)
     else:
         with pytest.raises(
-            ExchangeTimeout, match=f"rank {ranks.rank}: waited 0.2 s .* rank 1 in barrier"
+            ExchangeTimeout, match=f"rank {ranks.rank}: waited 0.2 s .* rank 1.* in barrier"
         ):
             space.barrier(0.2)
         segment.notify(1, ranks.rank, 1)
@@ -237,7 +237,7 @@ def who_comes_late_does_not_go_on_alone(ranks: Ranks) -> None:
         for rank in (rank for rank in range(ranks.size) if rank != 1):
             signs.notify_waitsome(rank, 1, timeout_seconds=30)
     else:
-        with pytest.raises(ExchangeTimeout, match=r"rank 1 in create_segment of segment 0; if"):
+        with pytest.raises(ExchangeTimeout, match=r"rank 1.* in create_segment of segment 0; if"):
             second.create_segment(8, 1)
         signs.notify(1, ranks.rank, 1)
     with pytest.raises(

@@ -143,6 +143,23 @@ def test_ranks_of_a_node_share_its_memory_and_others_have_their_own():
         _check_room(0, extents, rooms)
 
 
+def test_who_has_no_memory_after_all_keeps_nobody_waiting_without_end(monkeypatch):
+    first, second = thread_ranks(2)
+
+    def fail(_extents):
+        raise SegmentError("no page on this node")
+
+    monkeypatch.setattr(first, "allocate", fail)
+
+    def work(space):
+        said = "no page" if space.rank == 0 else "rank 0 in create_segment of segment 0, last step"
+        with pytest.raises((SegmentError, ExchangeTimeout), match=said):
+            space.create_segment(8, 1)
+        space.abandon()
+
+    together([AddressSpace(ranks, timeout_seconds=1) for ranks in (first, second)], work)
+
+
 @pytest.mark.parametrize("timeout_seconds", [float("nan"), -1, "3"])
 def test_no_call_takes_a_limit_that_is_none(timeout_seconds):
     (space,) = spaces(1)
