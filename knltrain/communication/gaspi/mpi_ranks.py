@@ -19,25 +19,28 @@ target calls MPI (seen with its TCP provider). So every rank has a thread that d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
 import numpy as np
 
+from affinity.process.cgroup import available_bytes
 from knltrain.communication.gaspi.ranks import (
     Bytes,
     Extent,
     Ranks,
     RemoteMemory,
+    Room,
     Words,
     check_message,
 )
 from knltrain.communication.mpi.completion import Completion
-from knltrain.communication.mpi.placed_window import place_window
+from knltrain.communication.mpi.placed_window import place_window, room_bytes
 from knltrain.communication.mpi.progress import Progress, mpi_errors
 from knltrain.communication.mpi.runtime import load_mpi
 from knltrain.communication.shared_memory.polling import nap_until
-from knltrain.errors import ExchangeTimeout, SegmentError
+from knltrain.errors import CollectiveError, ExchangeTimeout, SegmentError
 
 _PUT_BYTES = 2**30
 """The most bytes of one put or message: counts have 32 bits in MPI before version 4."""
@@ -45,7 +48,10 @@ _PUT_BYTES = 2**30
 _ALIGNMENT_BYTES = 64
 _GROUP_TAG = 5
 _MESSAGE_TAG = 6
-_MEETING_TAG = 7
+_TELL_TAG = 7
+
+_LETTER_BYTES = 1024
+"""The most bytes of a text that ranks tell each other, so that no rank waits to send it."""
 
 
 @final
@@ -60,22 +66,45 @@ class MPIRanks(Ranks):
         self._mpi = load_mpi()
         self._communicator = (communicator or self._mpi.COMM_WORLD).Dup()
         self.rank, self.size = self._communicator.rank, self._communicator.size
-        self._meetings = 0
         self._abandoned: list[Any] = []
         self._progress: Progress | None = None
         if progress and self.size > 1:
             self._progress = Progress(self._mpi, self._communicator)
 
-    def meet(self, timeout_seconds: float) -> list[int]:
-        """Wait for all ranks; return those that did not come in time."""
-        self._meetings += 1
-        tag = _MEETING_TAG + self._meetings % 2
-        others = [rank for rank in range(self.size) if rank != self.rank]
-        nothing = np.zeros(0, np.uint8)
-        sent = [self._communicator.Isend(nothing, rank, tag) for rank in others]
-        came = {rank: self._communicator.Irecv(nothing, rank, tag) for rank in others}
-        nap_until(self._finished(came, sent), _nothing, _nothing, timeout_seconds)
-        return list(came)
+    def tell(self, text: str, ranks: Sequence[int], timeout_seconds: float) -> dict[int, str]:
+        """Tell each of some ranks a text, and hear theirs; those that are late are missing."""
+        if not self._communicator:
+            raise CollectiveError("these MPIRanks are closed: expected open ones; make new ones")
+        letter, others = _letter(text), [rank for rank in ranks if rank != self.rank]
+        told = {self.rank: _text(letter)}
+        late: dict[int, tuple[Any, Bytes]] = {}
+        sent: list[Any] = []
+        status = self._mpi.Status()
+
+        def look() -> bool:
+            for rank, (request, came) in list(late.items()):
+                if request.Test(status):
+                    told[rank] = _text(came[: status.Get_count(self._mpi.BYTE)])
+                    del late[rank]
+            return not late and all(request.Test() for request in sent)
+
+        try:
+            with mpi_errors(self._mpi):
+                for rank in others:
+                    came = np.zeros(_LETTER_BYTES, np.uint8)
+                    late[rank] = self._communicator.Irecv(self._raw(came), rank, _TELL_TAG), came
+                for rank in others:
+                    sent.append(self._communicator.Isend(self._raw(letter), rank, _TELL_TAG))
+                nap_until(look, _nothing, _nothing, timeout_seconds)
+        finally:  # MPI may still use the memory of these, which they hold
+            self._abandoned += [request for request, _ in late.values()]
+            self._abandoned += [each for each in sent if each != self._mpi.REQUEST_NULL]
+        return told
+
+    def room(self) -> Room:
+        """Return the memory that is free; a window of several ranks of a node is in /dev/shm."""
+        free = available_bytes()
+        return Room(self._mpi.Get_processor_name(), free, min(free, room_bytes()))
 
     def group(self, members: tuple[int, ...]) -> MPIRanks:
         """Make the processes of a group (collective among them)."""
@@ -89,12 +118,9 @@ class MPIRanks(Ranks):
             chosen.Free()
             of_all.Free()
 
-    def allocate(self, extent: Extent) -> WindowMemory:
+    def allocate(self, extents: list[Extent]) -> WindowMemory:
         """Make a window (collective); raises SegmentError if there is no memory for it."""
-        extents = [
-            Extent(*each)
-            for each in self._communicator.allgather((extent.size_bytes, extent.words))
-        ]
+        extent = extents[self.rank]
         try:
             window = self._mpi.Win.Allocate(
                 _data_begin(extent) + extent.size_bytes, 1, comm=self._communicator
@@ -103,9 +129,7 @@ class MPIRanks(Ranks):
             raise SegmentError(
                 f"rank {self.rank}: MPI has no window of {extent.size_bytes} bytes: {error}"
             ) from error
-        memory = WindowMemory(self._mpi, window, self.rank, extents)
-        self._communicator.Barrier()  # no rank may write before all memory is zeroed
-        return memory
+        return WindowMemory(self._mpi, window, self.rank, extents)
 
     def send(
         self, data: Bytes, rank: int, timeout_seconds: float, check: Callable[[], None]
@@ -114,7 +138,7 @@ class MPIRanks(Ranks):
         awaited = f"rank {rank} to receive {data.size} bytes"
         for piece in _pieces(data):
             with mpi_errors(self._mpi):
-                request = self._communicator.Isend([piece, self._mpi.BYTE], rank, _MESSAGE_TAG)
+                request = self._communicator.Isend(self._raw(piece), rank, _MESSAGE_TAG)
             self._finish(request, awaited, timeout_seconds, check)
 
     def receive(self, out: Bytes, timeout_seconds: float, check: Callable[[], None]) -> int:
@@ -130,7 +154,7 @@ class MPIRanks(Ranks):
         source = status.Get_source()
         check_message(source, status.Get_count(self._mpi.BYTE), min(out.size, _PUT_BYTES))
         for piece in _pieces(out):
-            request = self._communicator.Irecv([piece, self._mpi.BYTE], source, _MESSAGE_TAG)
+            request = self._communicator.Irecv(self._raw(piece), source, _MESSAGE_TAG)
             self._finish(request, f"the message of rank {source}", timeout_seconds, check)
         return int(source)
 
@@ -154,14 +178,8 @@ class MPIRanks(Ranks):
         if progress is not None:
             progress.stop()
 
-    def _finished(self, came: dict[int, Any], sent: list[Any]) -> Callable[[], bool]:
-        def look() -> bool:
-            for rank, request in list(came.items()):
-                if request.Test():
-                    del came[rank]
-            return not came and all(request.Test() for request in sent)
-
-        return look
+    def _raw(self, data: Bytes) -> list[Any]:
+        return [data, self._mpi.BYTE]
 
 
 @final
@@ -264,6 +282,18 @@ def _pieces(data: Bytes) -> Iterator[Bytes]:
     """Cut data into pieces; of none there is one."""
     for begin in range(0, max(1, data.size), _PUT_BYTES):
         yield data[begin : begin + _PUT_BYTES]
+
+
+def _letter(text: str) -> Bytes:
+    """The bytes of a text; of a long one the begin, and a checksum of all."""
+    data = text.encode()
+    if len(data) > _LETTER_BYTES:
+        data = data[: _LETTER_BYTES - 12] + f"... {zlib.crc32(data):08x}".encode()
+    return np.frombuffer(data, np.uint8)
+
+
+def _text(letter: Bytes) -> str:
+    return letter.tobytes().decode(errors="replace")
 
 
 def _nothing() -> None:

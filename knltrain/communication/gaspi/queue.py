@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
+from knltrain.communication.gaspi.arguments import whole
 from knltrain.communication.gaspi.ranks import Bytes, RemoteMemory
 from knltrain.communication.shared_memory.polling import ProcessClock
 from knltrain.errors import CollectiveError, ExchangeTimeout
@@ -75,8 +76,12 @@ class Queue:
             return self._posted
 
     def is_done(self, number: int) -> bool:
-        """Tell whether the posts up to ``number`` are done, so that their data may be changed."""
+        """Tell whether the posts up to ``number`` are done, so that their data may be changed.
+
+        Raises CollectiveError for a number that no post has had, and what `wait` does.
+        """
         self._check()
+        whole(self._name, "post", number, (0, self._posted), "; posts return their numbers")
         return self._done >= number
 
     def wait(self, timeout_seconds: float) -> None:
@@ -94,7 +99,7 @@ class Queue:
             self._closing = True
             self._changed.notify_all()
         if self._thread is not None:
-            self._thread.join(timeout_seconds)
+            self._thread.join(min(timeout_seconds, threading.TIMEOUT_MAX))
 
     def _await(self, condition: Callable[[], bool], timeout_seconds: float) -> None:
         own_time, left = ProcessClock(), timeout_seconds
@@ -132,6 +137,12 @@ class Queue:
         with self._changed:
             self._changed.wait_for(lambda: self._pending or self._closing)
             return list(self._pending)
+
+
+def chosen(queues: Sequence[Queue], number: int, where: str) -> Queue:
+    """Return a queue by its number; CollectiveError if there is none."""
+    hint = "; AddressSpace says how many there are"
+    return queues[whole(where, "queue", number, (0, len(queues) - 1), hint)]
 
 
 def carry_out(posts: Sequence[Post]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,15 @@ class Extent:
 
     size_bytes: int
     words: int
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The bytes that are free on a ``node`` for one rank, and those for several that share them."""
+
+    node: str
+    alone_bytes: int
+    shared_bytes: int
 
 
 class RemoteMemory(ABC):
@@ -83,16 +92,28 @@ class Ranks(ABC):
     size: int
 
     @abstractmethod
-    def meet(self, timeout_seconds: float) -> list[int]:
-        """Wait for all ranks (collective); return those that did not come in time."""
+    def tell(self, text: str, ranks: Sequence[int], timeout_seconds: float) -> dict[int, str]:
+        """Tell each of some ranks, this one among them, a text, and hear theirs (collective).
+
+        Those that do not tell theirs in time are missing. The n-th text of one rank to another
+        belongs to the n-th of that, whether or not it came in time. A long text may be cut at its
+        end, for this rank as for the others; those of different ones differ still.
+        """
+
+    @abstractmethod
+    def room(self) -> Room:
+        """Return what is free for `allocate`, here and now."""
 
     @abstractmethod
     def group(self, members: tuple[int, ...]) -> Ranks:
         """Make the ranks of a group, numbered from 0 in this order (collective among them)."""
 
     @abstractmethod
-    def allocate(self, extent: Extent) -> RemoteMemory:
-        """Make a remote memory of zeros (collective); ``extent`` is this rank's part."""
+    def allocate(self, extents: list[Extent]) -> RemoteMemory:
+        """Make a remote memory of zeros (collective, no timeout); ``extents`` are all ranks' parts.
+
+        No rank may write before all have returned.
+        """
 
     @abstractmethod
     def send(

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from collections.abc import Callable
+from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
-from knltrain.communication.gaspi.queue import Post, Queue
-from knltrain.communication.gaspi.ranks import Bytes, RemoteMemory
+from knltrain.communication.gaspi.arguments import INT64, AnyArray, as_bytes, seconds, whole
+from knltrain.communication.gaspi.queue import Post, Queue, chosen
+from knltrain.communication.gaspi.ranks import RemoteMemory
 from knltrain.communication.shared_memory.polling import nap_until
 from knltrain.errors import CollectiveError, ExchangeTimeout
-
-LARGEST_VALUE = 2**63 - 1
-
-AnyArray = npt.NDArray[Any]
 
 
 @final
@@ -27,7 +24,8 @@ class Segment:
     offset in the part of the target ``rank``, which may be this one.
 
     A post returns its number in its queue. It raises ExchangeTimeout if the queue stays full for
-    ``timeout_seconds``, the limit of the address space, and CollectiveError for wrong arguments.
+    ``timeout_seconds``, the limit of the address space. All calls raise CollectiveError for wrong
+    arguments, at once, and when the address space is closed (``check_open``).
     """
 
     def __init__(
@@ -37,10 +35,11 @@ class Segment:
         memory: RemoteMemory,
         queues: list[Queue],
         timeout_seconds: float,
+        check_open: Callable[[], None],
     ) -> None:
         self._name = f"segment {number} of rank {rank}"
         self._remote, self._queues = memory, queues
-        self._timeout_seconds = timeout_seconds
+        self._timeout_seconds, self._check_open = timeout_seconds, check_open
         self._words = np.zeros(memory.extents[rank].words, np.int64)
         self.memory = memory.memory
 
@@ -53,9 +52,9 @@ class Segment:
 
         Not ordered with writes of this rank that are not done yet.
         """
-        there = self._to(rank, out, offset_bytes)
+        there = self._to(rank, out, offset_bytes, is_read=True)
         return self._post(
-            queue, Post(self._remote, rank, offset_bytes=offset_bytes, out=there.data)
+            queue, Post(self._remote, rank, offset_bytes=there.offset_bytes, out=there.data)
         )
 
     def fetch_add(self, rank: int, offset_bytes: int, value: int) -> int:
@@ -64,11 +63,11 @@ class Segment:
         Atomic beside these and swaps; adding 0 reads it. Sums wrap around. May wait until that rank
         makes progress in its MPI library.
         """
-        self._check_word(rank, offset_bytes)
-        before = 0
+        begin = self._word(rank, offset_bytes)
+        value, before = whole(self._name, "value", value, INT64), 0
         while True:
             after = (before + value + 2**63) % 2**64 - 2**63
-            found = self._remote.compare_swap(rank, offset_bytes, before, after)
+            found = self._remote.compare_swap(rank, begin, before, after)
             if found == before:
                 return before
             before = found
@@ -78,8 +77,10 @@ class Segment:
 
         Returns what it was; atomic beside others of these and additions.
         """
-        self._check_word(rank, offset_bytes)
-        return self._remote.compare_swap(rank, offset_bytes, expected, value)
+        begin = self._word(rank, offset_bytes)
+        expected = whole(self._name, "expected", expected, INT64)
+        value = whole(self._name, "value", value, INT64)
+        return self._remote.compare_swap(rank, begin, expected, value)
 
     def write_notify(
         self,
@@ -99,7 +100,7 @@ class Segment:
         self._check_notification(rank, notification, value)
         post = self._to(rank, data, offset_bytes)
         return self._post(
-            queue, Post(self._remote, rank, post.data, offset_bytes, notification, value)
+            queue, Post(self._remote, rank, post.data, post.offset_bytes, notification, value)
         )
 
     def notify(self, rank: int, notification: int, value: int, queue: int = 0) -> int:
@@ -115,13 +116,13 @@ class Segment:
         Without ``count``, all from ``begin`` on are waited for. Returns the first that has arrived
         (gaspi_notify_waitsome). Raises ExchangeTimeout.
         """
-        found: list[int] = []
+        limit_seconds, found = seconds(timeout_seconds), list[int]()
 
         def look() -> bool:
             found[:] = self.arrived(begin, count)
             return bool(found)
 
-        if not nap_until(look, nothing, nothing, timeout_seconds):
+        if not nap_until(look, nothing, nothing, limit_seconds):
             last = begin + self._count(begin, count) - 1
             raise ExchangeTimeout(
                 f"{self._name}: waited {timeout_seconds:g} s in vain for one of the notifications "
@@ -149,72 +150,55 @@ class Segment:
         self._words = self._words[:0]
         self._remote.free()
 
-    def _to(self, rank: int, data: AnyArray, offset_bytes: int) -> Post:
+    def _to(self, rank: int, data: AnyArray, offset_bytes: int, is_read: bool = False) -> Post:
         self._check_rank(rank)
-        there, bytes_ = self._remote.extents[rank].size_bytes, as_bytes(data)
-        if offset_bytes < 0 or offset_bytes + data.nbytes > there:
+        there, bytes_ = self._remote.extents[rank].size_bytes, as_bytes(data, is_written=is_read)
+        begin = whole(self._name, "offset_bytes", offset_bytes, INT64, f" of rank {rank}")
+        if begin < 0 or begin + data.nbytes > there:
             raise CollectiveError(
-                f"{self._name}: {data.nbytes} bytes at offset_bytes={offset_bytes} of rank {rank}: "
+                f"{self._name}: {data.nbytes} bytes at offset_bytes={begin} of rank {rank}: "
                 f"expected a place within its {there} bytes"
             )
-        return Post(self._remote, rank, bytes_, offset_bytes)
+        return Post(self._remote, rank, bytes_, begin)
 
     def _post(self, queue: int, post: Post) -> int:
-        if not 0 <= queue < len(self._queues):
-            raise CollectiveError(
-                f"{self._name}: queue={queue}: expected 0 to {len(self._queues) - 1}; AddressSpace "
-                "says how many there are"
-            )
-        return self._queues[queue].post(post, self._timeout_seconds)
+        return chosen(self._queues, queue, self._name).post(post, self._timeout_seconds)
 
     def _check_notification(self, rank: int, notification: int, value: int) -> None:
         self._check_rank(rank)
-        words = self._remote.extents[rank].words
-        if not 0 <= notification < words:
-            raise CollectiveError(
-                f"{self._name}: notification={notification} of rank {rank}: expected 0 to "
-                f"{words - 1}"
-            )
-        if not 1 <= value <= LARGEST_VALUE:
-            raise CollectiveError(
-                f"{self._name}: value={value} of notification {notification}: expected 1 to "
-                f"{LARGEST_VALUE}; 0 means that it has not come"
-            )
+        last = self._remote.extents[rank].words - 1
+        whole(self._name, "notification", notification, (0, last), f" of rank {rank}")
+        more = f" of notification {notification}; 0 means that it has not come"
+        whole(self._name, "value", value, (1, INT64[1]), more)
 
-    def _check_word(self, rank: int, offset_bytes: int) -> None:
+    def _word(self, rank: int, offset_bytes: int) -> int:
+        """Return where an int64 begins; CollectiveError if none can be there."""
         self._check_rank(rank)
         there = self._remote.extents[rank].size_bytes
-        if offset_bytes % 8 or not 0 <= offset_bytes <= there - 8:
+        begin = whole(self._name, "offset_bytes", offset_bytes, INT64, f" of rank {rank}")
+        if begin % 8 or not 0 <= begin <= there - 8:
             raise CollectiveError(
-                f"{self._name}: an int64 at offset_bytes={offset_bytes} of rank {rank}: expected a "
+                f"{self._name}: an int64 at offset_bytes={begin} of rank {rank}: expected a "
                 f"multiple of 8 within its {there} bytes"
             )
+        return begin
 
     def _check_rank(self, rank: int) -> None:
-        ranks = len(self._remote.extents)
-        if not 0 <= rank < ranks:
-            raise CollectiveError(f"{self._name}: rank={rank}: expected 0 to {ranks - 1}")
+        self._check_open()
+        whole(self._name, "rank", rank, (0, len(self._remote.extents) - 1))
 
     def _count(self, begin: int, count: int | None) -> int:
         """Return the number of notifications; CollectiveError if there are not as many."""
+        self._check_open()
         own = self._words.size
-        meant = own - begin if count is None else count
+        whole(self._name, "begin", begin, INT64)
+        meant = own - begin if count is None else whole(self._name, "count", count, INT64)
         if begin < 0 or meant < 1 or begin + meant > own:
             raise CollectiveError(
                 f"{self._name}: begin={begin}, count={count}: expected some of its own "
                 f"notifications, of which there are {own}"
             )
         return meant
-
-
-def as_bytes(data: AnyArray) -> Bytes:
-    """The bytes of an array; CollectiveError unless it is contiguous."""
-    if not data.flags.c_contiguous:
-        raise CollectiveError(
-            f"data of shape {data.shape} have strides {data.strides}: expected a contiguous array; "
-            "np.ascontiguousarray makes one"
-        )
-    return data.reshape(-1).view(np.uint8)
 
 
 def nothing() -> None:

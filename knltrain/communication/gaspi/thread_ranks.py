@@ -10,18 +10,20 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import final
 
 import numpy as np
 
+from affinity.process.cgroup import available_bytes
 from knltrain.communication.gaspi.ranks import (
     Bytes,
     Extent,
     Ranks,
     RemoteMemory,
+    Room,
     Words,
     check_message,
 )
@@ -48,16 +50,26 @@ class ThreadRanks(Ranks):
         self.rank, self.size = rank, shared.size
         self._shared, self._disturb = shared, disturb
         self._dice = random.Random(f"{seed} {rank}")
-        self._meetings = 0
+        self._told: Counter[int] = Counter()
         self._allocations = 0
         self._groups: Counter[tuple[int, ...]] = Counter()
 
-    def meet(self, timeout_seconds: float) -> list[int]:
-        """Wait for all ranks; return those that did not come in time."""
-        self._meetings += 1
-        self._shared.arrivals[self.rank] = self._meetings
-        nap_until(lambda: not self._absent(), _nothing, _nothing, timeout_seconds)
-        return self._absent()
+    def tell(self, text: str, ranks: Sequence[int], timeout_seconds: float) -> dict[int, str]:
+        """Tell each of some ranks a text, and hear theirs; those that are late are missing."""
+        texts = self._shared.texts
+        self._told.update(ranks)
+        for rank in ranks:
+            texts[self.rank, rank, self._told[rank]] = text
+        keys = {rank: (rank, self.rank, self._told[rank]) for rank in ranks}
+        nap_until(
+            lambda: all(key in texts for key in keys.values()), _nothing, _nothing, timeout_seconds
+        )
+        return {rank: texts.pop(key) for rank, key in keys.items() if key in texts}
+
+    def room(self) -> Room:
+        """Return the memory that is free."""
+        free = available_bytes()
+        return Room("this computer", free, free)
 
     def group(self, members: tuple[int, ...]) -> ThreadRanks:
         """Make the threads of a group."""
@@ -67,15 +79,14 @@ class ThreadRanks(Ranks):
             shared = self._shared.groups.setdefault((members, number), _Shared(len(members)))
         return ThreadRanks(shared, members.index(self.rank), number, self._disturb)
 
-    def allocate(self, extent: Extent) -> ThreadMemory:
+    def allocate(self, extents: list[Extent]) -> ThreadMemory:
         """Make a remote memory of zeros."""
+        with self._shared.lock:
+            if self._allocations == len(self._shared.pieces):
+                self._shared.pieces.append([_Piece(extent) for extent in extents])
         pieces = self._shared.pieces[self._allocations]
         self._allocations += 1
-        pieces[self.rank] = _Piece(extent)
-        nap_until(lambda: len(pieces) == self.size, _nothing, _nothing, float("inf"))
-        return ThreadMemory(
-            self.rank, [pieces[rank] for rank in range(self.size)], self._dice, self._disturb
-        )
+        return ThreadMemory(self.rank, pieces, self._dice, self._disturb)
 
     def send(
         self,
@@ -104,10 +115,6 @@ class ThreadRanks(Ranks):
 
     def abandon(self) -> None:
         """Do nothing: this rank has no threads."""
-
-    def _absent(self) -> list[int]:
-        arrivals = self._shared.arrivals
-        return [rank for rank in range(self.size) if arrivals[rank] < self._meetings]
 
 
 @final
@@ -207,11 +214,11 @@ class _Shared:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.arrivals = [0] * size
+        self.texts: dict[tuple[int, int, int], str] = {}  # by sender, receiver, and number
         self.groups: dict[tuple[tuple[int, ...], int], _Shared] = {}
         self.lock = threading.Lock()
         self.messages = [deque[tuple[int, Bytes]]() for _ in range(size)]
-        self.pieces: defaultdict[int, dict[int, _Piece]] = defaultdict(dict)
+        self.pieces: list[list[_Piece]] = []
 
 
 def _nothing() -> None:

@@ -7,6 +7,7 @@ touched it. So its pages are moved, unless another process has mapped them.
 from __future__ import annotations
 
 import mmap
+import os
 from typing import TYPE_CHECKING
 
 from affinity import (
@@ -49,6 +50,15 @@ def place_window(memory: memoryview, what: str, placement: Placement | None = No
         raise SegmentError(f"{what} of worker {placement.rank}: {error}") from None
     pages[:: mmap.PAGESIZE] = bytes(-(-pages.nbytes // mmap.PAGESIZE))
     _WINDOWS.extend((*applied.notes, _proved(pages, what, wanted, strict)))
+
+
+def room_bytes() -> int:
+    """Return the free bytes that MPI can share within a node, where it allocates windows."""
+    try:
+        found = os.statvfs("/dev/shm")
+    except OSError:
+        return 2**63 - 1
+    return found.f_bavail * found.f_frsize
 
 
 def window_remarks() -> tuple[str, ...]:

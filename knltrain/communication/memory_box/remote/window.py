@@ -6,7 +6,6 @@ when an owner has just answered, which shows that it runs and progresses MPI.
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ import numpy.typing as npt
 
 from knltrain.communication.memory_box.remote.layout import DATA_BEGIN, WORD_BYTES, whole_pages
 from knltrain.communication.mpi.completion import Completion
-from knltrain.communication.mpi.placed_window import place_window
+from knltrain.communication.mpi.placed_window import place_window, room_bytes
 from knltrain.communication.mpi.progress import Progress, mpi_errors
 from knltrain.communication.mpi.runtime import load_mpi
 from knltrain.errors import ExchangeTimeout, KnltrainError, PeerLost, SegmentError
@@ -214,7 +213,7 @@ class Window:
 
     def _agree(self) -> None:
         """Check that all ranks ask for the same box, and that each server has room for it."""
-        asked = np.array([self.bytes, zlib.crc32(repr(self.ranks).encode()), _room_bytes()])
+        asked = np.array([self.bytes, zlib.crc32(repr(self.ranks).encode()), room_bytes()])
         found = np.zeros((self._group.size, asked.size), np.int64)
         self._complete([self._group.Iallgather(asked, found)], "the other ranks to make the box")
         for rank, (bytes_, servers, room) in enumerate(found):
@@ -245,15 +244,6 @@ def _checked(comm: Any, servers: Sequence[int] | None) -> list[int]:
             f"servers = {ranks}: expected ranks of 0 to {comm.size - 1}, one at least, each once"
         )
     return ranks
-
-
-def _room_bytes() -> int:
-    """Return the free bytes that MPI can share within a node, where it allocates windows."""
-    try:
-        found = os.statvfs("/dev/shm")
-    except OSError:
-        return int(np.iinfo(np.int64).max)
-    return found.f_bavail * found.f_frsize
 
 
 def _pieces(offset: int, values: AnyArray) -> Iterable[tuple[int, AnyArray]]:

@@ -7,19 +7,32 @@ As a program, for the ranks of MPI:
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from knltrain.communication.gaspi import AddressSpace, Extent, MPIRanks, Ranks
-from knltrain.errors import CollectiveError, ExchangeTimeout
+from knltrain.errors import CollectiveError, ExchangeTimeout, SegmentError
 
 ROUNDS = 40
 FLOATS = 20_001
 
 
+def all_come(ranks: Ranks) -> None:
+    assert len(ranks.tell("here", range(ranks.size), 30)) == ranks.size
+
+
+def texts_are_heard_whole_or_told_apart(ranks: Ranks) -> None:
+    everyone, long = range(ranks.size), "\u00e4\n" * 2000
+    assert ranks.tell(f"{ranks.rank}", everyone, 30) == {rank: f"{rank}" for rank in everyone}
+    assert len(set(ranks.tell(long, everyone, 30).values())) == 1
+    assert len(set(ranks.tell(f"{long}{ranks.rank}", everyone, 30).values())) == ranks.size
+
+
 def puts_are_there_when_they_are_completed(ranks: Ranks) -> None:
-    memory = ranks.allocate(Extent(64 * (1 + ranks.rank), ranks.size))
+    memory = ranks.allocate([Extent(64 * (1 + rank), ranks.size) for rank in range(ranks.size)])
+    all_come(ranks)
     assert memory.memory.size == 64 * (1 + ranks.rank)
     assert [extent.size_bytes for extent in memory.extents] == [
         64 * (1 + rank) for rank in range(ranks.size)
@@ -29,25 +42,25 @@ def puts_are_there_when_they_are_completed(ranks: Ranks) -> None:
         memory.put(data, rank, 8 * ranks.rank)
         memory.complete(rank)
         memory.store(rank, ranks.rank, 100 + ranks.rank)
-    assert ranks.meet(30) == []
+    all_come(ranks)
     words = np.zeros(ranks.size, np.int64)
     memory.read_words(0, words)
     assert words.tolist() == [100 + rank for rank in range(ranks.size)]
     for rank in range(ranks.size):
         assert set(memory.memory[8 * rank : 8 * rank + 8]) == {10 + rank}
-    assert ranks.meet(30) == []
+    all_come(ranks)
     memory.free()
 
 
 def a_word_is_taken_once(ranks: Ranks) -> None:
-    memory = ranks.allocate(Extent(0, 3))
+    memory = ranks.allocate([Extent(0, 3)] * ranks.size)
     assert memory.swap_word(2, 5) == 0
     assert memory.swap_word(2, 0) == 5
     assert memory.swap_word(2, 2**62 + 1) == 0
     found = np.zeros(2, np.int64)
     memory.read_words(1, found)
     assert found.tolist() == [0, 2**62 + 1]
-    assert ranks.meet(30) == []
+    all_come(ranks)
     memory.free()
 
 
@@ -151,10 +164,10 @@ def groups_meet_without_the_others(ranks: Ranks) -> None:
             group.all_reduce(np.zeros(256))
     both = space.group(range(ranks.size))
     assert both.all_reduce(np.array([2**40])).tolist() == [ranks.size * 2**40]
-    for wrong in ([0, 0], [ranks.size], [(ranks.rank + 1) % ranks.size]):
+    for wrong in ([0, 0], [ranks.size], [0.0, 1], [(ranks.rank + 1) % ranks.size]):
         if wrong != [ranks.rank]:
-            with pytest.raises(CollectiveError, match=r"members=.* each once, and"):
-                space.group(wrong)
+            with pytest.raises(CollectiveError, match=r"member.*=.*: expected"):
+                space.group(wrong)  # type: ignore[arg-type]
     space.close()
 
 
@@ -191,8 +204,8 @@ def messages_come_in_the_order_of_their_sender(ranks: Ranks) -> None:
     space.barrier()
     with pytest.raises(ExchangeTimeout, match=r"waited 0.2 s in vain for a message of any rank"):
         space.passive_receive(floats, 0.2)
-    for wrong in (ranks.rank, ranks.size):
-        with pytest.raises(CollectiveError, match=f"rank={wrong}: expected another one than"):
+    for wrong in (ranks.rank, ranks.size, -1):
+        with pytest.raises(CollectiveError, match=f"passive_send: rank={wrong}: expected "):
             space.passive_send(floats, wrong)
     space.close()
 
@@ -206,7 +219,7 @@ def who_does_not_come_is_named(ranks: Ranks) -> None:
             segment.notify_waitsome(rank, 1, timeout_seconds=30)
     else:
         with pytest.raises(
-            ExchangeTimeout, match=f"rank {ranks.rank}: waited 0.2 s .* rank 1, for"
+            ExchangeTimeout, match=f"rank {ranks.rank}: waited 0.2 s .* rank 1.* in barrier"
         ):
             space.barrier(0.2)
         segment.notify(1, ranks.rank, 1)
@@ -215,7 +228,121 @@ def who_does_not_come_is_named(ranks: Ranks) -> None:
     space.close()
 
 
+def who_comes_late_does_not_go_on_alone(ranks: Ranks) -> None:
+    """Rank 1 makes a segment only when all others have given it up."""
+    space = AddressSpace(ranks, timeout_seconds=30)
+    signs = space.create_segment(0, ranks.size)
+    second = AddressSpace(ranks, timeout_seconds=30 if ranks.rank == 1 else 0.2)
+    if ranks.rank == 1:
+        for rank in (rank for rank in range(ranks.size) if rank != 1):
+            signs.notify_waitsome(rank, 1, timeout_seconds=30)
+    else:
+        with pytest.raises(ExchangeTimeout, match=r"rank 1.* in create_segment of segment 0; if"):
+            second.create_segment(8, 1)
+        signs.notify(1, ranks.rank, 1)
+    with pytest.raises(
+        CollectiveError, match=r"0 in barrier, rank 1 in create_segment of segment 0, second step"
+    ):
+        if ranks.rank == 1:
+            second.create_segment(8, 1)
+        else:
+            space.barrier()
+    space.close()
+
+
+def different_calls_are_told(ranks: Ranks) -> None:
+    """Rank 1 does something else than all others."""
+    space, is_other = AddressSpace(ranks, timeout_seconds=30), ranks.rank == 1
+    everyone = list(range(ranks.size))
+    group = space.group(everyone)
+    ones = np.ones(3)
+
+    def differ(call: Callable[[], object], other: Callable[[], object], said: str) -> None:
+        with pytest.raises(CollectiveError, match=rf"rank {ranks.rank}: rank 0 in {said}"):
+            (other if is_other else call)()
+        space.barrier()  # all can go on
+
+    differ(
+        lambda: space.group(everyone),
+        lambda: space.group(everyone[::-1]),
+        r"group\(\[0, 1.*\]\), rank 1 in group\(\[.*1, 0\]\)",
+    )
+    differ(lambda: space.group(everyone), space.barrier, r"group\(\[0, 1.*\]\), rank 1 in barrier")
+    for given, said in (
+        (ones.astype(np.int64), "'sum' of 3 int64"),
+        (ones[:2], "'sum' of 2 float64"),
+        (ones.astype(">f8"), "'sum' of 3 >f8"),
+    ):
+        differ(
+            lambda: group.all_reduce(ones),
+            lambda given=given: group.all_reduce(given),  # type: ignore[misc]
+            rf"all_reduce, 'sum' of 3 float64 of group .*, rank 1 in all_reduce, {said}",
+        )
+    differ(
+        lambda: group.all_reduce(ones, "max"),
+        lambda: group.all_reduce(ones, "min"),
+        r"all_reduce, 'max' of 3 float64 .*, rank 1 in all_reduce, 'min' of 3 float64",
+    )
+    differ(
+        group.barrier,
+        lambda: group.all_reduce(ones),
+        r"barrier of group \[0, .*, rank 1 in all_reduce",
+    )
+    with pytest.raises(CollectiveError, match="0 in create_segment of segment 0, rank 1 in close"):
+        if is_other:
+            space.close()
+        else:
+            space.create_segment(8, 1)
+    space.abandon()
+
+
+def more_memory_than_there_is_is_refused_by_all(ranks: Ranks) -> None:
+    space = AddressSpace(ranks, timeout_seconds=30)
+    for size_bytes, notifications in ((2**44, 1), (0, 2**41)):
+        with pytest.raises(SegmentError, match=r"segment 0 takes .* TiB at .* are free: make it"):
+            space.create_segment(*((size_bytes, notifications) if ranks.rank == 1 else (8, 1)))
+    assert space.create_segment(8, 1).memory.size == 8
+    space.close()
+
+
+def nothing_can_be_done_after_the_end(ranks: Ranks) -> None:
+    space = AddressSpace(ranks, timeout_seconds=30)
+    segment, group = space.create_segment(8, 1), space.group(range(ranks.size))
+    post = segment.write(np.ones(1), ranks.rank, 0)
+    space.close()
+    space.close()
+    calls: list[Callable[[], object]] = [
+        lambda: space.create_segment(8, 1),
+        lambda: space.wait(),
+        lambda: space.is_done(post),
+        lambda: space.group([ranks.rank]),
+        lambda: space.passive_send(np.ones(1), 1 - ranks.rank),
+        lambda: space.passive_receive(np.ones(1)),
+        lambda: space.barrier(),
+        lambda: group.barrier(),
+        lambda: group.all_reduce(np.ones(1)),
+        lambda: segment.write(np.ones(1), 0, 0),
+        lambda: segment.read(np.ones(1), 0, 0),
+        lambda: segment.write_notify(np.ones(1), 0, 0, 0, 1),
+        lambda: segment.notify(0, 0, 1),
+        lambda: segment.notify_waitsome(timeout_seconds=0),
+        lambda: segment.arrived(),
+        lambda: segment.notify_reset(0),
+        lambda: segment.fetch_add(0, 0, 1),
+        lambda: segment.compare_swap(0, 0, 0, 1),
+    ]
+    for call in calls:
+        with pytest.raises(CollectiveError, match=f"space of rank {ranks.rank} is closed: expect"):
+            call()
+    assert segment.memory.size == 0
+    space.abandon()
+    if isinstance(ranks, MPIRanks):
+        with pytest.raises(CollectiveError, match="these MPIRanks are closed: expected open ones"):
+            AddressSpace(ranks).barrier()
+
+
 CONTRACT = (
+    texts_are_heard_whole_or_told_apart,
     puts_are_there_when_they_are_completed,
     a_word_is_taken_once,
     notifications_come_after_their_data,
@@ -225,6 +352,10 @@ CONTRACT = (
     groups_meet_without_the_others,
     messages_come_in_the_order_of_their_sender,
     who_does_not_come_is_named,
+    who_comes_late_does_not_go_on_alone,
+    different_calls_are_told,
+    more_memory_than_there_is_is_refused_by_all,
+    nothing_can_be_done_after_the_end,
 )
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from knltrain.communication.gaspi import AddressSpace, thread_ranks
-from knltrain.errors import ExchangeTimeout
+from knltrain.errors import CollectiveError, ExchangeTimeout
 
 from .conftest import together
 
@@ -31,8 +31,28 @@ def test_who_is_late_is_named_by_its_rank_in_the_address_space():
         group = space.group([1, 2])
         if space.rank == 1:
             with pytest.raises(
-                ExchangeTimeout, match=r"rank 1: waited 0.05 s .* rank 2, for a barrier of a group"
+                ExchangeTimeout, match=r"rank 1: waited 0.05 s .* rank 2 in barrier of group"
             ):
                 group.barrier(0.05)
 
     together([AddressSpace(ranks, timeout_seconds=10) for ranks in thread_ranks(3)], work)
+
+
+@pytest.mark.parametrize(
+    ("values", "operation", "said"),
+    [
+        (np.ones(2), "prod", "operation 'prod': expected one of 'max', 'min', 'sum'"),
+        (np.ones(2), ["sum"], r"operation '\['sum'\]': expected one of"),
+        (np.ones(2, bool), "sum", "all_reduce of bool: expected an array of integers or floats"),
+        (np.ones(2, complex), "max", "all_reduce of complex128: expected"),
+        (np.array(["a"], object), "min", "all_reduce of object: expected"),
+        ([1.0], "sum", "all_reduce of list: expected"),
+        (np.ones((2, 1)), "sum", r"shape \(2, 1\): expected \(k,\)"),
+    ],
+)
+def test_what_cannot_be_reduced_is_refused_at_once_by_one_rank(values, operation, said):
+    space = AddressSpace(thread_ranks(1)[0], timeout_seconds=10)
+    group = space.group([0])
+    with pytest.raises(CollectiveError, match=said):
+        group.all_reduce(values, operation)
+    space.close()

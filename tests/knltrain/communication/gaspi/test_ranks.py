@@ -17,7 +17,7 @@ def test_threads_keep_the_contract(promise, size):
 def test_extents_say_what_each_rank_has():
     first, second = thread_ranks(2)
     memories = together(
-        [(first, Extent(8, 1)), (second, Extent(16, 2))], lambda each: each[0].allocate(each[1])
+        [first, second], lambda ranks: ranks.allocate([Extent(8, 1), Extent(16, 2)])
     )
     for memory in memories:
         assert memory.extents == [Extent(8, 1), Extent(16, 2)]

@@ -8,6 +8,9 @@ from knltrain.errors import CollectiveError, ExchangeTimeout
 
 from .conftest import together
 
+READ_ONLY = np.ones(1)
+READ_ONLY.flags.writeable = False
+
 
 @pytest.fixture
 def two():
@@ -59,6 +62,21 @@ def test_waitsome_ends_after_its_time_with_what_it_waited_for(two):
         (lambda s: s.write(np.zeros(1), 1, -8), "8 bytes at offset_bytes=-8 of rank 1: expected"),
         (lambda s: s.write(np.zeros((4, 4))[:, :1], 1, 0), r"shape \(4, 1\) have strides"),
         (lambda s: s.write(np.zeros(1), 1, 0, queue=2), "queue=2: expected 0 to 1"),
+        (lambda s: s.write(np.zeros(1), 1, 0, queue=0.0), "queue=0.0: expected 0 to 1, a whole"),
+        (lambda s: s.write(np.ones(1), 1, 0.5), "offset_bytes=0.5 of rank 1: .* a whole number"),
+        (lambda s: s.write(np.ones(1), 1.0, 0), "rank=1.0: expected 0 to 1, a whole number"),
+        (lambda s: s.write(np.ones(1, object), 1, 0), "data of type object: expected a NumPy"),
+        (lambda s: s.write([1.0], 1, 0), "data of type list: expected a NumPy array"),
+        (lambda s: s.read(READ_ONLY, 1, 0), r"out of shape \(1,\) is read-only: expected"),
+        (lambda s: s.notify(1, 0, 1.5), "value=1.5 of notification 0: expected 1 to .* 0 means"),
+        (lambda s: s.notify(1, 0.5, 1), "notification=0.5 of rank 1: expected 0 to 3, a whole"),
+        (lambda s: s.notify_reset(0.5), "begin=0.5: expected .* a whole number"),
+        (lambda s: s.arrived(0, 1.5), "count=1.5: expected .* a whole number"),
+        (lambda s: s.fetch_add(1, 16, 1.5), "value=1.5: expected .* a whole number"),
+        (lambda s: s.fetch_add(1, 16, 2**63), f"value={2**63}: expected"),
+        (lambda s: s.fetch_add(1, 16.0, 1), "offset_bytes=16.0 of rank 1: expected"),
+        (lambda s: s.compare_swap(1, 16, 0.0, 1), "expected=0.0: expected"),
+        (lambda s: s.compare_swap(1, 16, 0, 1.5), "value=1.5: expected"),
         (lambda s: s.write_notify(np.zeros(1), 1, 0, 4, 1), "notification=4 of rank 1: .* 0 to 3"),
         (lambda s: s.write_notify(np.zeros(1), 1, 0, 0, 0), "value=0 of notification 0: expected"),
         (lambda s: s.notify(1, 0, 2**63), f"value={2**63} of notification 0: expected 1 to"),
@@ -73,3 +91,14 @@ def test_what_cannot_be_is_named(two, call, said):
         call(two[0])
     two[2].wait()
     assert two[1].arrived() == [] and not two[1].memory.any()
+
+
+def test_what_is_read_only_may_be_written_to_others_and_numbers_may_be_of_numpy(two):
+    near, far, space = two
+    near.write(READ_ONLY, np.int64(1), np.uint8(8))
+    near.notify(1, np.int32(2), np.int64(2**63 - 1))
+    assert near.fetch_add(1, 0, np.int64(2**63 - 1)) == 0
+    assert near.fetch_add(1, 0, np.int64(1)) == 2**63 - 1
+    space.wait()
+    assert far.memory[8:16].view(np.float64) == 1
+    assert far.notify_reset(2) == 2**63 - 1

@@ -11,7 +11,7 @@ from .conftest import together
 
 def pair(seed=0, disturb=lambda _origin, _target: None):
     ranks = thread_ranks(2, seed, disturb)
-    return together(ranks, lambda each: each.allocate(Extent(8, 1)))
+    return together(ranks, lambda each: each.allocate([Extent(8, 1)] * 2))
 
 
 def test_some_data_arrive_at_once_and_some_only_when_completed():

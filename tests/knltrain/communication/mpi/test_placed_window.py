@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 
 import pytest
 
@@ -8,7 +9,7 @@ from affinity import MemoryPlan, Placement
 from affinity.placement.plan import Arena
 from affinity.process.memory_policy import allowed_memories
 from knltrain.communication.mpi import placed_window
-from knltrain.communication.mpi.placed_window import place_window, window_remarks
+from knltrain.communication.mpi.placed_window import place_window, room_bytes, window_remarks
 from knltrain.errors import SegmentError
 
 PAGE = mmap.PAGESIZE
@@ -73,3 +74,16 @@ def test_node_that_does_not_exist_is_named_with_the_worker() -> None:
         with pytest.raises(SegmentError, match="the window of worker 3: "):
             place_window(view, "the window", _place(MemoryPlan("strict", "bind", (1000,))))
         view.release()
+
+
+def test_room_is_what_shared_memory_has_or_endless_if_there_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = os.statvfs("/dev/shm")
+    assert 0 <= room_bytes() <= found.f_blocks * found.f_frsize
+
+    def missing(_path: str) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr("os.statvfs", missing)
+    assert room_bytes() == 2**63 - 1
