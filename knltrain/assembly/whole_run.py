@@ -225,7 +225,7 @@ def check_period(method: Method, steps: int) -> None:
         raise ConfigError(
             f"exchange.communication_period = {method.period}: {method.name} would not exchange "
             f"once in {steps} steps, and its model would be that which the run starts from; "
-            f"expected at most {steps}"
+            f"expected at most {steps}, or a run of {method.period} steps or more"
         )
 
 

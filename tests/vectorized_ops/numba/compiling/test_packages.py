@@ -104,7 +104,10 @@ def test_an_installed_package_is_found(package: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda root: manifest(root, digest="other", versions="numba 0.1"), "of numba 0.1 (digest other), and"),
+        (
+            lambda root: manifest(root, digest="other", versions="numba 0.1"),
+            "of numba 0.1 (digest other), and",
+        ),
         (lambda root: manifest(root, processors=["vax"]), "kernels for vax, and none for "),
         (lambda root: (root / MANIFEST).write_text("{"), "kernels.json cannot be read"),
         (lambda root: (root / MANIFEST).write_text("[]"), "kernels.json cannot be read"),
