@@ -68,5 +68,5 @@ def differences(names: Sequence[str], settings: Sequence[Mapping[str, Any]]) -> 
                 f"runs that differ in {key}: {told}; expected runs that differ in workers, nodes "
                 "and batches alone"
             )
-        notes.append(f"note: runs differ in {key}: {told}; efficiency shows that, too")
+        notes.append(f"note: runs differ in {key}: {told}")
     return notes

@@ -96,7 +96,7 @@ def test_what_runs_differ_in_besides_is_told(runs: list[Path], run: Run) -> None
     assert scaling_of(runs)["notes"] == []
     report = scaling_of([run("own", 1, [9.0], 32, threads=2), run("other", 4, [9.0], 32)])
     (note,) = report["notes"]
-    assert note.startswith("note: runs differ in threads of a worker: 2 (own), none (other);")
+    assert note == "note: runs differ in threads of a worker: 2 (own), none (other)"
 
 
 def test_accuracies_on_the_way_are_told(run: Run) -> None:

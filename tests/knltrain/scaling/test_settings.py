@@ -31,10 +31,10 @@ def test_workers_nodes_batches_and_seeds_are_no_difference(run: Run) -> None:
 @pytest.mark.parametrize(
     ("config", "note"),
     [
-        ("[optimizer]\nname = 'adam'", "optimizer.name: sgd (a), adam (b);"),
-        ("placement.threads_per_core = 2", "placement.threads_per_core: 1 (a), 2 (b);"),
-        ("backend.algorithms = { '*' = 'direct' }", "algorithms: {} (a), {'*': 'direct'} (b);"),
-        ("data.root = '/x'", "data.root: none (a), /x (b);"),
+        ("[optimizer]\nname = 'adam'", "optimizer.name: sgd (a), adam (b)"),
+        ("placement.threads_per_core = 2", "placement.threads_per_core: 1 (a), 2 (b)"),
+        ("backend.algorithms = { '*' = 'direct' }", "algorithms: {} (a), {'*': 'direct'} (b)"),
+        ("data.root = '/x'", "data.root: none (a), /x (b)"),
     ],
 )
 def test_other_settings_are_told_with_both_values(run: Run, config: str, note: str) -> None:
