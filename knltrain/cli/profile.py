@@ -104,7 +104,9 @@ def _profiled(
     name: str | None,
 ) -> Path:
     """Train, and return the run's folder; beside JSON all that training says is no result."""
-    refuse_own_keys(overrides, _OWN_KEYS)
+    options = {"workers": workers, "name": name}
+    given = {key: f"--{key} alone" for key, value in options.items() if value is not None}
+    refuse_own_keys(overrides, {**_OWN_KEYS, **given})
     from knltrain.launch.signals import run_begins
 
     with run_begins():

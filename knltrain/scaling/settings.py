@@ -17,9 +17,10 @@ _DECIDING: Final = (*OF_RESULT, "device", "precision", "data.image", "data.side_
 
 _LEFT_OUT: Final = (
     *("train.batch", "network.name", "data.name", "exchange.method", "backend.name"),
-    *("backend.threads", "backend.precision"),
+    *("backend.threads", "backend.precision", "exchange.moving_rate"),
 )
-"""The batch is what scaling changes; the others have names of their own."""
+"""The batch is what scaling changes, and the moving rate is written as it follows from the workers;
+the others have names of their own."""
 
 
 def settings_of(folder: Path, result: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,8 @@ def differing(*folders: Path) -> list[str]:
 
 
 def test_workers_nodes_batches_and_seeds_are_no_difference(run: Run) -> None:
-    config = "seed = 7\nworkers = 2\nnodes = 2\nruns_folder = 'x'\nexchange.between_nodes = 'gloo'"
+    config = "seed = 7\nworkers = 2\nnodes = 2\nruns_folder = 'x'\n"
+    config += "exchange = { between_nodes = 'gloo', moving_rate = 0.2 }"
     assert not differing(run("a", 1, [1.0], 8), run("b", 4, [1.0], 32, config=config, nodes=2))
 
 
