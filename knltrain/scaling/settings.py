@@ -17,10 +17,12 @@ _DECIDING: Final = (*OF_RESULT, "device", "precision", "data.image", "data.side_
 
 _LEFT_OUT: Final = (
     *("train.batch", "network.name", "data.name", "exchange.method", "backend.name"),
-    *("backend.threads", "backend.precision", "exchange.moving_rate"),
+    *("backend.threads", "backend.precision"),
 )
-"""The batch is what scaling changes, and the moving rate is written as it follows from the workers;
-the others have names of their own."""
+"""The batch is what scaling changes; the others have names of their own."""
+
+_FOLLOWS: Final = "exchange.moving_rate"
+"""Is written as it follows from the number of workers."""
 
 
 def settings_of(folder: Path, result: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,6 +58,8 @@ def differences(names: Sequence[str], settings: Sequence[Mapping[str, Any]]) -> 
     """
     notes = []
     for key in dict.fromkeys(chain.from_iterable(settings)):
+        if key == _FOLLOWS:
+            continue
         first_of = dict[str, str]()
         for name, each in zip(names, settings, strict=True):
             if key in each:

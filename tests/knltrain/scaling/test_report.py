@@ -84,12 +84,13 @@ def test_runs_of_other_settings_are_not_taken_together(run: Run) -> None:
         run("a", 1, [1.0] * 3, 32, config="seed = 1\nruns_folder = 'x'\nworkers = 1"),
         run("b", 1, [1.0] * 3, 32, config="seed = 2\nworkers = 1"),
         run("c", 1, [1.0] * 3, 32, config="[optimizer]\nname = 'adam'"),
+        run("d", 1, [1.0] * 3, 32, config="exchange.moving_rate = 0.2"),
         run("two", 2, [4.0] * 3, 64, threads=2),
         run("three", 2, [4.0] * 3, 64, threads=1),
     ]
     rows = scaling_of(folders)["rows"]
     found = [(row["run"], row["repeats"]) for row in rows]
-    assert sorted(found) == [("a", 2), ("c", 1), ("three", 1), ("two", 1)]
+    assert sorted(found) == [("a", 2), ("c", 1), ("d", 1), ("three", 1), ("two", 1)]
 
 
 def test_what_runs_differ_in_besides_is_told(runs: list[Path], run: Run) -> None:
