@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
 import click
+from click.core import ParameterSource
 
 
 @final
@@ -28,6 +31,21 @@ class PathFromHome(click.Path):
         return super().convert(value, param, ctx)
 
 
+@final
+class FiniteRange(click.FloatRange):
+    """A float in a range, which is neither NaN nor infinite."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, checked as `click.FloatRange` does."""
+        found = super().convert(value, param, ctx)
+        if not math.isfinite(found):
+            self.fail(f"{found} is no finite number.", param, ctx)
+        return found
+
+
+NOT_NEGATIVE = FiniteRange(min=0)
+ABOVE_ZERO = FiniteRange(min=0, min_open=True)
+
 CONFIG = PathFromHome(path_type=Path)
 RUN_FOLDER = PathFromHome(exists=True, file_okay=False, path_type=Path)
 
@@ -46,3 +64,18 @@ other_data_option = click.option(
     help="Take the data that are there now, though the run has learned from others.",
 )
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def refuse_own_keys(overrides: Sequence[str], own: Mapping[str, str]) -> None:
+    """UsageError for --set of a key that the command sets itself; `own` tells what is expected."""
+    for each in overrides:
+        if (key := each.partition("=")[0].strip()) in own:
+            raise click.UsageError(f"--set {key}: expected {own[key]}")
+
+
+def refuse_without(option: str, is_given: bool, others: Sequence[str]) -> None:
+    """UsageError where one of the `others`, parameters that only `option` needs, stands alone."""
+    context = click.get_current_context()
+    for name in () if is_given else others:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name.replace('_', '-')} without {option}: expected both")

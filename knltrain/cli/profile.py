@@ -16,6 +16,7 @@ from knltrain.cli.options import (
     RUN_FOLDER,
     as_json_option,
     overrides_option,
+    refuse_own_keys,
     workers_option,
 )
 from knltrain.cli.saying import say
@@ -24,7 +25,10 @@ from knltrain.cluster.variables import import_numpy_with_one_thread
 if TYPE_CHECKING:
     from knltrain.profile.comparison import Side
 
-_OWN_KEYS: Final = ("train.steps", "train.epochs", "train.profile_steps", "train.trace_steps")
+_OWN_KEYS: Final = dict.fromkeys(
+    ("train.steps", "train.epochs", "train.profile_steps", "train.trace_steps"),
+    "--steps, which says how long to train",
+)
 _OF_CONFIG: Final = ("steps", "workers", "overrides", "name")
 _STEPS: Final = 20
 
@@ -100,9 +104,9 @@ def _profiled(
     name: str | None,
 ) -> Path:
     """Train, and return the run's folder; beside JSON all that training says is no result."""
-    for each in overrides:
-        if (key := each.partition("=")[0].strip()) in _OWN_KEYS:
-            raise click.UsageError(f"--set {key}: expected --steps, which says how long to train")
+    options = {"workers": workers, "name": name}
+    given = {key: f"--{key} alone" for key, value in options.items() if value is not None}
+    refuse_own_keys(overrides, {**_OWN_KEYS, **given})
     from knltrain.launch.signals import run_begins
 
     with run_begins():

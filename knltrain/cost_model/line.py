@@ -7,6 +7,7 @@ packed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
@@ -19,7 +20,7 @@ from knltrain.errors import ConfigError
 class Link:
     """α in seconds a message, β and γ in seconds a byte: γ for adding it up.
 
-    ConfigError for negative ones.
+    ConfigError for negative ones, and for those that are not finite.
     """
 
     alpha: float
@@ -27,8 +28,8 @@ class Link:
     gamma: float = 0.0
 
     def __post_init__(self) -> None:
-        if min(self.alpha, self.beta, self.gamma) < 0:
-            raise ConfigError(f"{self}: expected no negative number of seconds")
+        if not all(0 <= each < math.inf for each in (self.alpha, self.beta, self.gamma)):
+            raise ConfigError(f"{self}: expected finite numbers of seconds, 0 or more")
 
     def message(self, size: float) -> float:
         """Seconds of a message of so many bytes."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import TypeAlias, final
 
 import numpy as np
@@ -33,20 +35,27 @@ class MeasuredTimes:
     Between measured values the power is that of the two beside them. Beyond the last number of
     ranks it is that of all of them (least squares of logarithms), and beyond the bytes that of the
     two last ones. Raises ConfigError for fewer than two numbers of ranks or sizes, for ranks whose
-    sizes differ, and for times that are not above zero.
+    sizes differ, and for times that are not above zero or not finite.
     """
 
     def __init__(self, seconds: Mapping[tuple[int, int], float]) -> None:
         self._sizes = sorted({size for size, _ in seconds})
         self._ranks = sorted({ranks for _, ranks in seconds})
-        full = len(seconds) == len(self._sizes) * len(self._ranks)
-        if not full or min(len(self._sizes), len(self._ranks)) < 2:
+        if min(len(self._sizes), len(self._ranks)) < 2:
             raise ConfigError(
                 f"times of {len(self._sizes)} sizes and {len(self._ranks)} numbers of ranks: "
-                "expected at least two of each, and a time for every pair"
+                "expected at least two of each"
             )
-        if min(seconds.values()) <= 0 or min(*self._sizes, *self._ranks) < 1:
-            raise ConfigError("measured times, sizes and ranks: expected numbers above zero")
+        for size, ranks in product(self._sizes, self._ranks):
+            if (size, ranks) not in seconds:
+                raise ConfigError(
+                    f"{size} bytes, {ranks} ranks: no time; expected one for every pair"
+                )
+            if min(size, ranks) < 1 or not 0 < seconds[size, ranks] < math.inf:
+                raise ConfigError(
+                    f"{size} bytes, {ranks} ranks, {seconds[size, ranks]} s: expected finite "
+                    "numbers above zero"
+                )
         self._logs = np.log([[seconds[size, rank] for rank in self._ranks] for size in self._sizes])
 
     def seconds(self, size: float, ranks: int) -> float:

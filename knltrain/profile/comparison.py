@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -45,12 +46,13 @@ class Side(NamedTuple):
 def side_of(document: Mapping[str, Any]) -> Side:
     """What is compared of a document; errors of `reading.whole` for a damaged one."""
     versions = document.get("versions", {})
-    images, noise = document["batch_per_worker"], document["overhead"]["aa_noise_share"]
-    if not images > 0:
-        raise ValueError(f"batch_per_worker {images}")
+    images = document["batch_per_worker"] * document["batches_per_step"]
+    noise = document["overhead"]["aa_noise_share"]
+    if not 0 < images < math.inf:
+        raise ValueError(f"batch_per_worker times batches_per_step {images}")
     return Side(
         document["network"]["name"],
-        float(images * document["batches_per_step"]),
+        float(images),
         float(document["step_seconds"]["mean"]),
         {each["name"]: float(each["seconds"]) for each in document["parts"]},
         {
@@ -76,24 +78,32 @@ def compared(here: Side, there: Side, most: int | None = None) -> str:
     scale = here.images / there.images
     rows = [("step", "", *_times(here.step, there.step))]
     rows += [
-        ("", name, *_times(own, other * (scale if name in _OF_IMAGES else 1)))
+        ("", name, *_times(own, other, scale if name in _OF_IMAGES else 1.0))
         for name, own, other in _both(here.parts, there.parts)
     ]
     stages = _both(here.stages, there.stages)
-    ranked = sorted(stages, key=lambda each: -abs(each[1] - scale * each[2]))
-    rows += [(*name, *_times(own, scale * other)) for name, own, other in ranked[:most]]
+    ranked = sorted(stages, key=lambda each: -abs((each[1] or 0.0) - scale * (each[2] or 0.0)))
+    rows += [(*name, *_times(own, other, scale)) for name, own, other in ranked[:most]]
     notes = list(_notes(here, there, scale))
     return "\n".join([*notes, table(("stage", "part", "ms", "other ms", "ratio"), rows, (2, 3, 4))])
 
 
-def _both(here: Mapping[Any, float], there: Mapping[Any, float]) -> list[tuple[Any, float, float]]:
+def _both(
+    here: Mapping[Any, float], there: Mapping[Any, float]
+) -> list[tuple[Any, float | None, float | None]]:
+    """By name; None for what one of them does not have."""
     names = dict.fromkeys([*here, *there])
-    return [(name, here.get(name, 0.0), there.get(name, 0.0)) for name in names]
+    return [(name, here.get(name), there.get(name)) for name in names]
 
 
-def _times(here: float, there: float) -> tuple[str, str, str]:
-    ratio = f"{here / there:.3f}" if here and there else ""
-    return f"{1e3 * here:.3f}", f"{1e3 * there:.3f}", ratio
+def _times(here: float | None, there: float | None, scale: float = 1.0) -> tuple[str, str, str]:
+    other = None if there is None else scale * there
+    ratio = f"{here / other:.3f}" if here and other else ""
+    return _milliseconds(here), _milliseconds(other), ratio
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{1e3 * seconds:.3f}"
 
 
 def _notes(here: Side, there: Side, scale: float) -> Iterator[str]:

@@ -28,7 +28,7 @@ from knltrain.profile.measured import (
 from knltrain.profile.stragglers import slow_ranks
 
 SCHEMA: Final = "knltrain.profile"
-VERSION: Final = (1, 1)
+VERSION: Final = (1, 2)
 """A reader refuses another first number, and ignores keys that it does not know."""
 
 PROFILE: Final = "profile.json"
@@ -65,7 +65,7 @@ def profile_document(
     ceilings = _ceilings(found)
     parts = list(_parts_of_step(found, float(step[0]), updates, ceilings))
     ranks = [_rank(rank, found) for rank in range(len(found.figures))]
-    thirds = [part.mean() for part in np.array_split(own.step_seconds, 3) if part.size]
+    thirds = np.transpose([found.thirds[rank] for rank in like])
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "version": list(VERSION),
@@ -74,7 +74,7 @@ def profile_document(
             "first_step": int(own.figures.first_step),
             "steps": int(own.figures.steps),
             "seconds": float(own.step_seconds.sum()),
-            "thirds": [float(each) for each in thirds],
+            "thirds": [float(each[each > 0].mean()) for each in thirds if each.any()],
         },
         "step_seconds": _named(step),
         "overhead": _overhead(own.figures, own.step_seconds),

@@ -112,6 +112,8 @@ class WorkersMeasured(NamedTuple):
     figures: list[Figures]
     class_seconds: list[Floats]
     step_seconds: list[Floats]
+    thirds: list[Floats]
+    """(3,) of each rank: `thirds_of` its window."""
     like_own: list[int]
     """Ranks with equal regions and as many images, itself included."""
     regions: Floats
@@ -133,6 +135,11 @@ def statistics_of(seconds: npt.ArrayLike) -> Floats:
     return np.array([values.mean(axis=0), median, low, high, values.max(axis=0)])
 
 
+def thirds_of(seconds: Floats) -> Floats:
+    """The means of a window's thirds, which are in order; 0 for one without steps."""
+    return np.array([part.mean() if part.size else 0.0 for part in np.array_split(seconds, 3)])
+
+
 def lacking(team: Team, steps: int) -> list[int]:
     """The ranks whose window has no step (collective)."""
     return [rank for rank, (own,) in enumerate(of_all_workers(team, [steps])) if not own]
@@ -144,9 +151,10 @@ def gathered(team: Team, own: WorkerMeasure, *, in_step: bool) -> WorkersMeasure
     Where workers are `in_step`, it is compared who was the last. With more than MOST_RANKS only
     sums and a few values of each are exchanged.
     """
-    few = [*own.figures, *own.class_seconds, *statistics_of(own.step_seconds), *own.visits]
-    rows = of_all_workers(team, few)
-    ends = np.cumsum([len(own.figures), own.class_seconds.size, len(STATISTICS)])
+    steps, thirds = statistics_of(own.step_seconds), thirds_of(own.step_seconds)
+    few = [np.array(own.figures), own.class_seconds, steps, thirds, own.visits]
+    rows = of_all_workers(team, np.concatenate(few).tolist())
+    ends = np.cumsum([len(each) for each in few[:-1]])
     parted = [np.split(row, ends) for row in rows]
     figures = [Figures(*each.tolist()) for each, *_ in parted]
     like_own = [
@@ -171,7 +179,8 @@ def gathered(team: Team, own: WorkerMeasure, *, in_step: bool) -> WorkersMeasure
         own,
         figures,
         [classes for _, classes, *_ in parted],
-        [steps for _, _, steps, _ in parted],
+        [steps for _, _, steps, *_ in parted],
+        [thirds for *_, thirds, _ in parted],
         like_own,
         regions,
         exchanges if timed else None,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ def read_profile(run_folder: Path) -> dict[str, Any]:
     """The profile of a run. Raises RunFolderError where there is none that could be read."""
     path = run_folder / PROFILE
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
     except FileNotFoundError:
         raise RunFolderError(
             f"{path}: no such file: expected a run by `knltrain profile CONFIG`, or by `knltrain "
@@ -32,7 +33,22 @@ def read_profile(run_folder: Path) -> dict[str, Any]:
             f"{path}: of version {version}: expected {VERSION[0]}; profile the run anew, or read "
             "it by the release that wrote it"
         )
+    with whole(run_folder):
+        _check_sum(document)
     return document
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text}: expected finite numbers")
+
+
+def _check_sum(document: Mapping[str, Any]) -> None:
+    """ValueError where stages and parts do not add up to the step, as they do in each profile."""
+    step = document["step_seconds"]["mean"]
+    found = sum(each["seconds"]["mean"] for each in document["stages"])
+    found += sum(each["seconds"] for each in document["parts"])
+    if not (step > 0 and math.isclose(found, step, rel_tol=1e-6)):
+        raise ValueError(f"stages and parts add up to {found} s, expected those of a step, {step}")
 
 
 @contextmanager

@@ -67,12 +67,24 @@ def _head(document: Mapping[str, Any]) -> str:
         f"step: {1e3 * step['mean']:.3f} ms (median {1e3 * step['median']:.3f}, 5 to 95 %: "
         f"{1e3 * step['p05']:.3f} to {1e3 * step['p95']:.3f}), {window['steps']} steps; "
         f"means of its thirds: {thirds} ms",
+        *_fewer_steps(document),
         _at_best(machine),
         f"{over['records_per_step']:.0f} records a step of {1e9 * over['record_seconds']:.0f} ns "
         f"cost {100 * over['share']:.2f} %; summing them up takes "
         f"{1e6 * over['fold_seconds']:.0f} us after a step, and is not in it",
     ]
     return "\n".join(lines)
+
+
+def _fewer_steps(document: Mapping[str, Any]) -> Iterator[str]:
+    """That of the worker with the fewest steps, if more were asked for."""
+    if asked := document.get("profile_steps"):  # unknown before version 1.2
+        least = min(document["ranks"], key=lambda each: each["steps"])
+        if least["steps"] < asked:
+            yield (
+                f"fewer steps than the {asked} that were asked for: worker {least['rank']} took "
+                f"{least['steps']} until the run ended"
+            )
 
 
 def _at_best(machine: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 
 from knltrain.errors import RunFolderError
 from knltrain.scaling.runs import ScaledRun, results_of, scaled_runs
+from knltrain.scaling.settings import OF_RESULT, differences, settings_of
 
 Kind: TypeAlias = Literal["weak", "strong", "mixed"]
 
@@ -26,8 +27,6 @@ _INTERVAL: Final = (5, 95)
 _LEAST_RATES: Final = 5
 """Fewer rates of a run tell no interval."""
 
-_SAME: Final = ("network", "method", "backend")
-
 
 def scaling_of(folders: Sequence[Path], kind: Kind | None = None) -> dict[str, Any]:
     """The report of runs, as JSON: a row for each, the smallest first; equal runs have one.
@@ -35,29 +34,29 @@ def scaling_of(folders: Sequence[Path], kind: Kind | None = None) -> dict[str, A
     The `kind` of scaling follows from their batches, unless it is given.
 
     An efficiency has an interval from the 5th to the 95th percentile of 2000 resamples (bootstrap)
-    of the rates of both runs. Raises RunFolderError where they cannot be compared.
+    of the rates of both runs. `notes` tell in what runs differ besides. Raises RunFolderError where
+    they cannot be compared.
     """
+    whole = [each.resolve() for each in folders]
+    if twice := [each for number, each in enumerate(whole) if each in whole[:number]]:
+        raise RunFolderError(f"{twice[0]} is named twice: expected each run once")
     results = results_of(folders)
-    found = scaled_runs(folders, results)
+    settings = [settings_of(*each) for each in zip(folders, results, strict=True)]
+    found = scaled_runs(folders, results, settings)
     if len({each.workers for each in found}) < 2:
         counts = ", ".join(str(each.workers) for each in found) or "none"
         raise RunFolderError(
             f"scaling needs runs with different numbers of workers; these have {counts}"
         )
-    for name in _SAME:
-        values = [str(each.get(name)) for each in results]
-        if len(set(values)) > 1:
-            raise RunFolderError(
-                f"runs of different {name}s: {', '.join(dict.fromkeys(values))}; expected runs "
-                "that differ in workers, nodes and batches alone"
-            )
+    notes = differences([each.name for each in folders], settings)
     kind, draw = kind or _kind(found), np.random.default_rng(0)
     bases = [_base_of(each, found, kind) for each in found]
     return {
         "schema": SCHEMA,
-        "version": [1, 1],
+        "version": [1, 2],
         "scaling": kind,
-        **{name: results[0].get(name) for name in _SAME},
+        **{name: results[0].get(name) for name in OF_RESULT},
+        "notes": notes,
         "rows": [_row(*each, found, draw) for each in zip(found, bases, strict=True)],
     }
 
@@ -114,5 +113,7 @@ def _interval(
         draw.choice(each.rates, (_RESAMPLES, each.rates.size)).mean(axis=1) / each.workers
         for each in (run, base)
     ]
+    if not means[1].all():  # a run that stood still
+        return None, None
     low, high = np.percentile(means[0] / means[1], _INTERVAL)
     return float(low), float(high)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias, final
@@ -11,10 +12,14 @@ from typing import Any, Final, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
+from knltrain.errors import RunFolderError
+from knltrain.files.durable import RESULT
 from knltrain.metrics import read_metrics
 from knltrain.report import read_result
 
-_OF_ONE_RUN: Final = ("name =", "seed =", "runs_folder =")
+_METRICS: Final = "metrics-0.jsonl"
+_MOST: Final = 1e100
+"""Products of larger figures are no floats."""
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
@@ -52,38 +57,73 @@ class ScaledRun:
 
 
 def results_of(folders: Sequence[Path]) -> list[dict[str, Any]]:
-    """The result of each run; RunFolderError for one that has not come to its end."""
-    return [read_result(folder) for folder in folders]
+    """The result of each run.
+
+    RunFolderError for one that has not come to its end, or has figures that no run has.
+    """
+    return [_checked(folder / RESULT, read_result(folder)) for folder in folders]
 
 
-def scaled_runs(folders: Sequence[Path], results: Sequence[Mapping[str, Any]]) -> list[ScaledRun]:
-    """Runs that differ in name and seed alone are one; those of the fewest workers come first."""
+def scaled_runs(
+    folders: Sequence[Path],
+    results: Sequence[Mapping[str, Any]],
+    settings: Sequence[Mapping[str, Any]],
+) -> list[ScaledRun]:
+    """Runs of equal settings are one; those of the fewest workers come first."""
     alike: dict[tuple[int, int, int, str], list[tuple[Path, Mapping[str, Any]]]] = {}
-    for folder, result in zip(folders, results, strict=True):
-        batch = int(result.get("batch", 0)) * int(result.get("iter_size", 1))
-        size = int(result["workers"]), batch, int(result.get("nodes", 1))
-        alike.setdefault((*size, _settings(folder)), []).append((folder, result))
+    for folder, result, each in zip(folders, results, settings, strict=True):
+        size = result["workers"], result["batch"] * result["iter_size"], result["nodes"]
+        alike.setdefault((*size, json.dumps(each)), []).append((folder, result))
     return [_together(*size[:3], alike[size]) for size in sorted(alike)]
 
 
-def _settings(folder: Path) -> str:
-    """The run's configuration without what tells it from equal runs."""
-    try:
-        lines = (folder / "config.toml").read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
-        return ""
-    tables = next((n for n, line in enumerate(lines) if line.startswith("[")), len(lines))
-    own = [line for line in lines[:tables] if not line.startswith(_OF_ONE_RUN)]
-    return "\n".join([*own, *lines[tables:]])
+def _checked(path: Path, result: Mapping[str, Any]) -> dict[str, Any]:
+    """The result, with 1 node and 1 batch in a step where it has none of them."""
+    whole = {"nodes": 1, "iter_size": 1, **result}
+    for name in ("workers", "nodes", "batch", "iter_size"):
+        _check(path, whole, name, kinds=(int,))
+    _check(path, whole, "images_per_second")
+    for name in ("communication_share", "test_accuracy", "train_seconds"):
+        if whole.get(name) is not None:
+            _check(path, whole, name, or_zero=True)
+    return whole
+
+
+def _check(
+    where: object,
+    record: Mapping[str, Any],
+    name: str,
+    *,
+    kinds: tuple[type, ...] = (int, float),
+    or_zero: bool = False,
+) -> None:
+    """RunFolderError for a figure that no run writes."""
+    value: Any = record.get(name)
+    if type(value) not in kinds or not (0 < value < _MOST or (or_zero and value == 0)):
+        kind = "number" if float in kinds else "whole number"
+        raise RunFolderError(
+            f"{where}: {name} is {str(value)[:60]}: expected a {kind} "
+            f"{'of 0 or more' if or_zero else 'above 0'}, as a run writes; train it anew, or leave "
+            "it out"
+        )
+
+
+def _records(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of training and tests, whose figures are checked."""
+    of_kind = {"train": ("images_per_second",), "test": ("seconds", "accuracy")}
+    for number, record in enumerate(read_metrics(path), start=1):
+        for name in of_kind.get(str(record.get("kind")), ()):
+            _check(f"{path}, line {number}", record, name, or_zero=True)
+        yield record
 
 
 def _together(
     workers: int, batch: int, nodes: int, runs: Sequence[tuple[Path, Mapping[str, Any]]]
 ) -> ScaledRun:
-    records = [read_metrics(folder / "metrics-0.jsonl") for folder, _ in runs]
-    trained = [[each for each in run if each["kind"] == "train"] for run in records]
+    records = [list(_records(folder / _METRICS)) for folder, _ in runs]
+    trained = [[each for each in run if each.get("kind") == "train"] for run in records]
     rates = [each["images_per_second"] for run in trained for each in run[1:]]
-    tested = [each for each in records[0] if each["kind"] == "test"]
+    tested = [each for each in records[0] if each.get("kind") == "test"]
     told = [result for _, result in runs]
     speed = _median(told, "images_per_second")
     assert speed is not None

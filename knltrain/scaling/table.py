@@ -16,7 +16,7 @@ _TEXTS = (0, 5)
 
 
 def told(report: Mapping[str, Any]) -> str:
-    """The report as a table."""
+    """The report as a table, and notes below."""
     runs = report["rows"]
     rows = [
         (
@@ -37,7 +37,8 @@ def told(report: Mapping[str, Any]) -> str:
         for place, row in enumerate(runs)
     ]
     right = [column for column in range(len(_HEADS)) if column not in _TEXTS]
-    return f"{report['scaling']} scaling\n{table(_HEADS, rows, right=right)}"
+    shown = table(_HEADS, rows, right=right)
+    return "\n".join([f"{report['scaling']} scaling", shown, *report["notes"]])
 
 
 def _number(value: float | None, factor: float) -> str:

@@ -128,7 +128,7 @@ class ProfileObserver(Observer):
         if team.rank == 0:
             layout = _LAYOUTS.get(str(worker.backend.description.get("implementation")))
             document = profile_document(
-                {**self._run.facts, "layout": layout},
+                {**self._run.facts, "layout": layout, "profile_steps": self._steps},
                 [each.times(self._run.batches) for each in window.regions],
                 [
                     self._run.described(part, worker.strategy.method, window.first)

@@ -57,11 +57,19 @@ def _measured(seconds: Mapping[tuple[int, int], float]) -> AllReduce:
 
 
 def _read(file: Path) -> dict[tuple[int, int], float]:
-    found = {}
+    found = dict[tuple[int, int], float]()
     with file.open(encoding="utf-8", newline="") as lines:
-        for row in csv.DictReader(lines):
-            size, ranks, seconds = (row[name] for name in _HEAD)
-            found[int(size), int(ranks)] = float(seconds)
-    if not all(map(math.isfinite, found.values())):
-        raise ValueError("times that are not finite")
+        rows = csv.DictReader(lines)
+        for row in rows:
+            size, ranks, seconds = (row[name] or "" for name in _HEAD)
+            where = f"line {rows.line_num}: {size},{ranks},{seconds}"
+            try:
+                pair, time = (int(size), int(ranks)), float(seconds)
+            except ValueError:
+                pair, time = (0, 0), 0.0
+            if min(pair) < 1 or not 0 < time < math.inf:
+                raise ValueError(f"{where}: expected finite numbers above 0")
+            if pair in found:
+                raise ValueError(f"{where}: this pair has a time already, {found[pair]:g}")
+            found[pair] = time
     return found

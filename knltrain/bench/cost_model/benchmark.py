@@ -31,11 +31,14 @@ def run_cost_model(
     Each message takes `latency_us` microseconds and its bytes over `gbytes_per_second`; sums are
     for nothing. `steps` are those of `methods` with so much computing, after
     `knltrain.bench.cost_model.steps`: with the `all_reduce` of a name or a file, and centers on so
-    many `servers`, None for all. `failures` are methods that have none, with the reasons. Raises
-    ConfigError for fewer ranks than one, for unknown names and for a bad file.
+    many `servers`, or on all ranks where these are fewer, and for None. `failures` are methods that
+    have none, with the reasons. Raises ConfigError for fewer ranks than one, for more servers than
+    ranks, for unknown names and for a bad file.
     """
     if not ranks or min(ranks) < 1:
         raise ConfigError(f"--ranks {','.join(map(str, ranks))}: expected 1 or more")
+    if servers is not None and servers > max(ranks):
+        raise ConfigError(f"--servers {servers}: expected at most the most --ranks, {max(ranks)}")
     size = 4 * network_named(network).packed_size
     link = Link(1e-6 * latency_us, 1e-9 / gbytes_per_second)
     steps: list[dict[str, Any]] = []
@@ -116,7 +119,7 @@ def format_report(report: Mapping[str, Any]) -> str:
 
 def _steps(report: Mapping[str, Any]) -> list[str]:
     """A line for each method, a column for each number of ranks."""
-    rows, servers = report["steps"], report["servers"] or "all"
+    rows, servers = report["steps"], report["servers"]
     by_method: dict[str, dict[int, Mapping[str, Any]]] = {}
     for row in rows:
         by_method.setdefault(row["method"], {})[row["ranks"]] = row
@@ -134,9 +137,11 @@ def _steps(report: Mapping[str, Any]) -> list[str]:
     ]
     if not rows:
         return []
+    on = "all" if servers is None else str(servers)
+    on += ", or all of fewer" if servers is not None and servers > min(ranks) else ""
     told = [
         f"a step of each method with {report['computing_ms']:g} ms of computing, all-reduces by "
-        f"{report['all_reduce_of_steps']}, servers of centers: {servers}; predicted milliseconds",
+        f"{report['all_reduce_of_steps']}, servers of centers: {on}; predicted milliseconds",
         table(("method", "exchange", *map(str, ranks)), lines, right=range(2, len(ranks) + 2)),
         *(f"{name} has none: {reason}" for name, reason in report["failures"].items()),
     ]

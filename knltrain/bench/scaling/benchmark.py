@@ -40,7 +40,7 @@ evaluation.every_epochs = 1
 """What is trained where no configuration is given."""
 
 _SHARED: Final = ("placement.pin=false", "backend.threads=1")
-"""Settings of workers that share cores."""
+"""Settings of workers that share cores, unless there are others."""
 
 
 @final
@@ -175,7 +175,7 @@ def _train(
     words = ["train", str(file), "--name", name, "--no-pictures"]
     words += ["--workers", str(ground.workers)]
     shared = _SHARED if ground.total > len(slots) else ()
-    keys = (*overrides, *shared, f"train.batch={ground.batch}")
+    keys = (*shared, *overrides, f"train.batch={ground.batch}")
     words += [word for key in keys for word in ("--set", key)]
     with ExitStack() as stack:
         command = _command(stack, ground, slots, gbits, words)

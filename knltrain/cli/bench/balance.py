@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from knltrain.cli.bench.report import check_files, listed, report_option, rounds_option, show
+from knltrain.cli.bench.report import check_files, parted, report_option, rounds_option, show
 from knltrain.cli.saying import say
 
 
@@ -36,7 +36,7 @@ def balance(speeds: str, batch: int, steps: int, rounds: int, report_file: Path 
 
 def _numbers(speeds: str) -> tuple[float, ...]:
     try:
-        found = tuple(map(float, listed(speeds)))
+        found = tuple(map(float, parted(speeds)))
     except ValueError:
         found = ()
     if not found or not all(0 < each < float("inf") for each in found):

@@ -54,7 +54,7 @@ def cnn(
 
     check_files(report_file, picture)
     report = run_cnn_benchmark(
-        listed(networks),
+        listed("--networks", networks),
         numbers("--workers", workers),
         numbers("--hosts", hosts),
         batch=batch,

@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from knltrain.cli.bench.report import check_files, listed, numbers, report_option, show
-
-_ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
+from knltrain.cli.options import ABOVE_ZERO, NOT_NEGATIVE, refuse_without
 
 
 @click.command()
@@ -16,14 +15,14 @@ _ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 @click.option("--ranks", default="2,4,8,16,32,64", show_default=True, help="Numbers of nodes.")
 @click.option(
     "--latency-us",
-    type=click.FloatRange(min=0),
+    type=NOT_NEGATIVE,
     default=1.0,
     show_default=True,
     help="Of a message, in microseconds.",
 )
 @click.option(
     "--gbytes-per-second",
-    type=_ABOVE_ZERO,
+    type=ABOVE_ZERO,
     default=8.0,
     show_default=True,
     help="Of a link, each way.",
@@ -35,7 +34,7 @@ _ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 )
 @click.option(
     "--computing-ms",
-    type=_ABOVE_ZERO,
+    type=ABOVE_ZERO,
     default=100.0,
     show_default=True,
     help="Of such a step, without its exchange.",
@@ -71,13 +70,14 @@ def cost_model(
     from knltrain.bench.cost_model.benchmark import format_report, run_cost_model
 
     check_files(report_file)
-    wanted = numbers("--ranks", ranks)
+    names = listed("--methods", methods)
+    refuse_without("--methods", bool(names), ("computing_ms", "all_reduce", "servers"))
     report = run_cost_model(
         network,
-        wanted,
+        numbers("--ranks", ranks),
         latency_us,
         gbytes_per_second,
-        methods=listed(methods),
+        methods=names,
         computing_ms=computing_ms,
         all_reduce=all_reduce,
         servers=servers,

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from knltrain.cli.bench.report import check_files, listed, report_option, rounds_option, show
+from knltrain.cli.options import refuse_without
 
 
 @click.command()
@@ -64,12 +65,13 @@ def data(
     from knltrain.bench.data.training import check_network, run_training_benchmark
 
     check_files(report_file)
-    names = listed(sources)
+    names = listed("--sources", sources)
     check_sources(names)
+    refuse_without("--network", network is not None, ("batch", "steps"))
     if network is not None:
         check_network(network, batch)
     report = run_data_benchmark(
-        listed(recipes), pixels, side, int(channels), images, rounds, implementation
+        listed("--recipes", recipes), pixels, side, int(channels), images, rounds, implementation
     )
     if network is not None and "jpeg" not in names:
         names = (*names, "jpeg")

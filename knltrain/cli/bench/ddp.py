@@ -30,5 +30,5 @@ def ddp(
     from knltrain.bench.ddp.table import format_table
 
     check_files(report_file)
-    report = run_ddp_benchmark(listed(backends), workers, width, batch, rounds)
+    report = run_ddp_benchmark(listed("--backends", backends), workers, width, batch, rounds)
     show(report, format_table, report_file)

@@ -55,7 +55,7 @@ def exchange(
     from knltrain.bench.exchange.table import format_table
 
     check_files(report_file, picture)
-    names = listed(peers)
+    names = listed("--peers", peers)
     report = run_exchange_benchmark(
         parse_sizes(sizes), workers, rounds, names, network, workers_per_core
     )

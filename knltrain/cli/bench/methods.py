@@ -15,6 +15,7 @@ from knltrain.cli.bench.report import (
     rounds_option,
     show,
 )
+from knltrain.cli.options import ABOVE_ZERO, NOT_NEGATIVE
 from knltrain.cli.saying import say
 from knltrain.errors import ConfigError
 
@@ -52,10 +53,10 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--link-gbits",
-    type=click.FloatRange(min=0, min_open=True),
+    type=ABOVE_ZERO,
     help="Emulate a link of so many Gbit/s for each worker.",
 )
-@click.option("--link-latency-us", type=click.FloatRange(min=0), default=0.0, help="Of it.")
+@click.option("--link-latency-us", type=NOT_NEGATIVE, default=0.0, help="Of it.")
 @click.option(
     "--predict/--no-predict",
     "predicts",
@@ -98,7 +99,7 @@ def methods(
     report = run_methods_benchmark(
         network,
         data_root,
-        listed(names),
+        listed("--methods", names),
         workers,
         rounds,
         epochs=epochs,

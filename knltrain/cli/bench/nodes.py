@@ -14,6 +14,7 @@ from knltrain.cli.bench.report import (
     show,
     workers_per_core_option,
 )
+from knltrain.cli.options import ABOVE_ZERO, NOT_NEGATIVE
 from knltrain.cli.saying import say
 from knltrain.errors import ConfigError
 
@@ -36,14 +37,14 @@ from knltrain.errors import ConfigError
 )
 @click.option(
     "--gbits",
-    type=click.FloatRange(min=0, min_open=True),
+    type=ABOVE_ZERO,
     default=10.0,
     show_default=True,
     help="What each host sends, in Gbit/s.",
 )
 @click.option(
     "--latency-us",
-    type=click.FloatRange(min=0),
+    type=NOT_NEGATIVE,
     default=0.0,
     help="Of the links, one way, in microseconds.",
 )
@@ -89,7 +90,7 @@ def nodes(
         )
     report = run_nodes_benchmark(
         network,
-        listed(trainings),
+        listed("--trainings", trainings),
         nodes=nodes,
         gbits=gbits,
         latency_us=latency_us,

@@ -42,6 +42,12 @@ def ops(
 
     check_files(report_file)
     report = run_ops_benchmark(
-        network, batch, listed(implementations), threads, rounds, listed(operations), winograd
+        network,
+        batch,
+        listed("--implementations", implementations),
+        threads,
+        rounds,
+        listed("--operations", operations),
+        winograd,
     )
     show(report, format_table, report_file)

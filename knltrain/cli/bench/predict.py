@@ -80,7 +80,7 @@ def predict(
     check_files(report_file)
     report = run_predict_benchmark(
         network,
-        listed(names),
+        listed("--methods", names),
         nodes=nodes,
         workers=workers,
         gbits=decimals("--link-gbits", link_gbits),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import click
 
@@ -14,6 +15,8 @@ from knltrain.cli.saying import say
 from knltrain.errors import ConfigError
 
 Report: TypeAlias = dict[str, Any]
+Item = TypeVar("Item")
+Number = TypeVar("Number", int, float)
 
 PICTURE_FORMATS = (".png", ".svg", ".pdf")
 
@@ -41,30 +44,42 @@ def picture_option(of: str) -> Callable[[Callable[..., None]], Callable[..., Non
     return click.option("--picture", type=_NEW_FILE, help=f"Draw {of}: {formats}.")
 
 
-def listed(names: str) -> tuple[str, ...]:
-    """The names in a comma-separated text."""
-    return tuple(name.strip() for name in names.split(",") if name.strip())
+def parted(text: str) -> tuple[str, ...]:
+    """The words in a comma-separated text."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def listed(option: str, names: str) -> tuple[str, ...]:
+    """The names in a comma-separated text; BadParameter for one that is there twice."""
+    return tuple(_each_once(option, parted(names)))
 
 
 def decimals(option: str, text: str) -> list[float]:
-    """The numbers in a comma-separated text; BadParameter for others."""
-    try:
-        return [float(each) for each in listed(text)]
-    except ValueError:
-        raise click.BadParameter(
-            f"'{text}': expected numbers with commas between them, as 2.5,5", param_hint=option
-        ) from None
+    """The numbers in a comma-separated text; BadParameter for others, and for one given twice."""
+    return _numbers(option, text, float, "numbers with commas between them, as 2.5,5")
 
 
 def numbers(option: str, text: str) -> list[int]:
-    """The whole numbers in a comma-separated text; BadParameter for others."""
+    """The whole numbers in a comma-separated text; BadParameter as for `decimals`."""
+    return _numbers(option, text, int, "whole numbers with commas between them, as 1,2")
+
+
+def _numbers(option: str, text: str, kind: Callable[[str], Number], expected: str) -> list[Number]:
     try:
-        return [int(each) for each in listed(text)]
-    except ValueError:
-        raise click.BadParameter(
-            f"'{text}': expected whole numbers with commas between them, as 1,2",
-            param_hint=option,
-        ) from None
+        found = [kind(each) for each in parted(text)]
+        are_numbers = all(map(math.isfinite, found))
+    except (ValueError, OverflowError):
+        are_numbers = False
+    if not are_numbers:
+        raise click.BadParameter(f"'{text}': expected {expected}", param_hint=option)
+    return list(_each_once(option, found))
+
+
+def _each_once(option: str, found: Sequence[Item]) -> Sequence[Item]:
+    for number, each in enumerate(found):
+        if each in found[:number]:
+            raise click.BadParameter(f"{each} is there twice: expected it once", param_hint=option)
+    return found
 
 
 def check_files(report_file: Path | None, picture: Path | None = None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import click
 
@@ -16,8 +16,22 @@ from knltrain.cli.bench.report import (
     show,
     workers_per_core_option,
 )
-from knltrain.cli.options import CONFIG, PathFromHome, overrides_option
+from knltrain.cli.options import (
+    ABOVE_ZERO,
+    CONFIG,
+    PathFromHome,
+    overrides_option,
+    refuse_own_keys,
+)
 from knltrain.cli.saying import say
+
+_OWN_KEYS: Final = {
+    "workers": "--workers, numbers of them on each node",
+    "nodes": "--nodes, numbers of emulated hosts",
+    "train.batch": "--batches, images of a step",
+    "runs_folder": "--runs, a folder for the folders of all runs",
+    "name": "none: each run is named by its workers and batch",
+}
 
 
 @click.command()
@@ -40,7 +54,7 @@ from knltrain.cli.saying import say
 @rounds_option(3)
 @click.option(
     "--gbits",
-    type=click.FloatRange(min=0, min_open=True),
+    type=ABOVE_ZERO,
     default=10.0,
     show_default=True,
     help="Gbit/s of the links between nodes.",
@@ -76,6 +90,7 @@ def scaling(
     from knltrain.scaling import draw_scaling, told
 
     check_files(report_file, picture)
+    refuse_own_keys(overrides, _OWN_KEYS)
     report = run_scaling_benchmark(
         config,
         nodes=numbers("--nodes", nodes),

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import click
 
 from knltrain.cli.bench.report import check_files, listed, report_option, rounds_option, show
-from knltrain.cli.options import PathFromHome, overrides_option
+from knltrain.cli.options import PathFromHome, overrides_option, refuse_own_keys
 from knltrain.cli.saying import say
+
+_OWN_KEYS: Final = {
+    "workers": "--workers",
+    "train.batch": "--batch, images of each worker",
+    "network.name": "--networks",
+    **dict.fromkeys(("name", "runs_folder"), "none: runs are in a folder of the bench's own"),
+}
 
 
 @click.command()
@@ -46,9 +54,10 @@ def start(
     from knltrain.bench.start.table import format_table
 
     check_files(report_file)
+    refuse_own_keys(overrides, _OWN_KEYS)
     report = run_start_benchmark(
-        listed(networks),
-        listed(caches),
+        listed("--networks", networks),
+        listed("--caches", caches),
         batch=batch,
         workers=workers,
         rounds=rounds,

@@ -70,7 +70,7 @@ def step(
     from knltrain.bench.step.report import format_table
 
     check_files(report_file)
-    names = listed(peers)
+    names = listed("--peers", peers)
     report = run_step_benchmark(
         network, batch, names, threads, rounds, workers, ipex_python, device, precision,
         evaluates,

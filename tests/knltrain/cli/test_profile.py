@@ -124,6 +124,8 @@ def test_a_damaged_profile_is_named_before_anything_is_trained(
     [
         (("--set", "train.profile_steps=0"), "--set train.profile_steps: expected --steps"),
         (("--set", "train.epochs=3"), "--set train.epochs: expected --steps"),
+        (("--workers", "2", "--set", "workers=1"), "--set workers: expected --workers alone"),
+        (("--name", "a", "--set", "name=b"), "--set name: expected --name alone"),
         (("--json", "--compare", "."), "--compare shows tables: leave --json out"),
         (("--steps", "0"), "0 is not in the range"),
     ],

@@ -3,6 +3,7 @@
 import pytest
 
 from knltrain.cost_model.line import Link, fit
+from knltrain.errors import ConfigError
 
 
 def test_times_on_a_line_give_the_line_back():
@@ -39,3 +40,10 @@ def test_messages_one_by_one_pay_the_latency_each():
     line = Link(alpha=2.0, beta=0.5)
     assert line.seconds([10, 20, 30]) == 3 * 2 + 30
     assert line.seconds([60]) == 2 + 30
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["alpha", "beta", "gamma"])
+def test_a_link_takes_finite_seconds(name, seconds):
+    with pytest.raises(ConfigError, match="expected finite numbers of seconds, 0 or more"):
+        Link(**{"alpha": 0.0, "beta": 0.0, name: seconds})

@@ -36,11 +36,15 @@ def test_measured_times_are_returned_as_they_are_and_a_jump_stays_where_it_is() 
     ("seconds", "message"),
     [
         ({(1, 2): 1.0}, "times of 1 sizes and 1 numbers of ranks: expected at least two of each"),
-        ({(1, 2): 1.0, (2, 2): 1.0, (1, 4): 1.0}, "and a time for every pair"),
-        ({(n, p): 0.0 for n in (1, 2) for p in (2, 4)}, "expected numbers above zero"),
-        ({(n, p): 1.0 for n in (0, 2) for p in (2, 4)}, "expected numbers above zero"),
+        (
+            {(1, 2): 1.0, (2, 2): 1.0, (1, 4): 1.0},
+            "2 bytes, 4 ranks: no time; expected one for every pair",
+        ),
+        ({(n, p): 0.0 for n in (1, 2) for p in (2, 4)}, "1 bytes, 2 ranks, 0.0 s: expected finite"),
+        ({(n, p): 1.0 for n in (0, 2) for p in (2, 4)}, "0 bytes, 2 ranks, 1.0 s: expected finite"),
+        ({(n, p): float("nan") for n in (1, 2) for p in (2, 4)}, "ranks, nan s: expected finite"),
     ],
-    ids=["one", "a hole", "no time", "no bytes"],
+    ids=["one", "a hole", "no time", "no bytes", "no number"],
 )
 def test_tables_that_tell_nothing_are_refused(
     seconds: dict[tuple[int, int], float], message: str

@@ -51,7 +51,18 @@ def test_other_versions_are_named(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("images", [0, None, "many"])
-def test_a_damaged_profile_has_no_side(images: object) -> None:
+def test_what_one_of_them_has_not_is_no_zero() -> None:
+    here = document()
+    for there in ({**here, "stages": []}, {**here, "stages": here["stages"][:1]}):
+        lines = [line.split() for line in text_of(here, there).splitlines()]
+        assert ["conv", "forward", "4.333"] in lines
+        assert ["conv", "forward", "4.333"] in [
+            line.split() for line in text_of(there, here).splitlines()
+        ]
+
+
+@pytest.mark.parametrize("name", ["batch_per_worker", "batches_per_step"])
+@pytest.mark.parametrize("images", [0, None, "many", float("inf")])
+def test_a_damaged_profile_has_no_side(images: object, name: str) -> None:
     with pytest.raises((ValueError, TypeError)):
-        side_of({**document(), "batch_per_worker": images})
+        side_of({**document(), name: images})

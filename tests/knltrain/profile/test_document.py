@@ -146,6 +146,22 @@ def test_workers_are_compared() -> None:
     assert found["stragglers"] == [0]
 
 
+def test_thirds_of_a_window_are_of_the_same_workers_as_its_step() -> None:
+    found = document(measure(1.0), measure(3.0))
+    thirds = found["window"]["thirds"]
+    assert len(thirds) == 3
+    assert np.mean(thirds) == pytest.approx(found["step_seconds"]["mean"])
+    assert thirds[0] > found["ranks"][0]["step_seconds"]["mean"]
+
+
+def test_a_third_without_steps_is_left_out() -> None:
+    found = document(measure(1.0, steps=2), measure(3.0, steps=1))
+    first, second = found["window"]["thirds"]
+    means = [each["step_seconds"]["mean"] for each in found["ranks"]]
+    assert first == pytest.approx(sum(means) / 2)
+    assert second == pytest.approx(means[0])
+
+
 def test_a_failed_check_is_a_line_of_the_profile() -> None:
     slow = measure(rest=5e-3)
     figures = slow.figures._replace(dropped=3.0, mark_seconds=1e-3)

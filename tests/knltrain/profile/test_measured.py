@@ -16,6 +16,7 @@ from knltrain.profile.measured import (
     gathered,
     lacking,
     statistics_of,
+    thirds_of,
 )
 
 InThreads = Callable[..., list[Any]]
@@ -28,10 +29,23 @@ def test_statistics_are_over_the_steps() -> None:
     assert_array_equal(found[:, 1], 2 * found[:, 0])
 
 
+def test_thirds_without_steps_are_zero() -> None:
+    assert_array_equal(thirds_of(np.arange(1.0, 8.0)), [2.0, 4.5, 6.5])
+    assert_array_equal(thirds_of(np.array([2.0])), [2.0, 0.0, 0.0])
+
+
 def assert_equal(found: WorkersMeasured, expected: WorkersMeasured) -> None:
     assert found.figures == expected.figures
     assert found.like_own == expected.like_own
-    for name in ("class_seconds", "step_seconds", "regions", "exchanges", "by_rank", "visits"):
+    for name in (
+        "class_seconds",
+        "step_seconds",
+        "thirds",
+        "regions",
+        "exchanges",
+        "by_rank",
+        "visits",
+    ):
         assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12)
     assert found.last_shares == expected.last_shares
 

@@ -89,3 +89,11 @@ def test_of_many_workers_the_fastest_and_the_slowest_are_shown() -> None:
     assert "4 workers between the fastest and the slowest are left out" in text
     shown = [int(row[0]) for row in rows(text, " ") if row[0].isdigit()]
     assert shown == [*range(8), *range(12, 20)]
+
+
+def test_fewer_steps_than_were_asked_for_are_told() -> None:
+    found = document(measure(), measure(steps=4))
+    text = told({**found, "profile_steps": 6})
+    assert "fewer steps than the 6 that were asked for: worker 1 took 4 until the run ended" in text
+    for asked in ({}, {"profile_steps": 4}):
+        assert "asked for" not in told({**found, **asked})

@@ -11,18 +11,36 @@ import pytest
 
 Run = Callable[..., Path]
 
+CONFIG = """\
+network.name = "lenet"
+data.name = "digits"
+train = { epochs = 1, batch = 64 }
+learning_rate.base = 0.01
+"""
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """run(name, workers, rates, batch, curve=[], **more): the folder of a run of that name."""
+    """run(name, workers, rates, batch, curve=[], config="", **more): the folder of such a run.
+
+    `config` is added to its configuration, `more` to its result.
+    """
 
     def make(
-        name: str, workers: int, rates: list[float], batch: int, curve: Any = (), **more: Any
+        name: str,
+        workers: int,
+        rates: list[float],
+        batch: int,
+        curve: Any = (),
+        config: str = "",
+        **more: Any,
     ) -> Path:
         folder = tmp_path / name
         folder.mkdir()
+        (folder / "config.toml").write_text(f'name = "{name}"\n{CONFIG}{config}')
         result = {
             "network": "lenet",
+            "data": "digits",
             "method": "sync_sgd",
             "backend": "cpu",
             "workers": workers,

@@ -80,13 +80,24 @@ def test_runs_with_as_many_workers_are_not_compared(run: Run) -> None:
 
 
 def test_runs_of_other_settings_are_not_taken_together(run: Run) -> None:
-    folders = [run(name, 1, [1.0] * 3, 32) for name in "abc"]
-    for number, folder in enumerate(folders):
-        own = f'name = "{folder.name}"\nseed = {number}\nruns_folder = "{number}"\nworkers = 1\n'
-        more = f'[backend]\nname = "x"\nthreads = {1 + number // 2}\n'
-        (folder / "config.toml").write_text(own + more)
-    rows = scaling_of([*folders, run("two", 2, [4.0] * 3, 64)])["rows"]
-    assert [(row["run"], row["repeats"]) for row in rows] == [("a", 2), ("c", 1), ("two", 1)]
+    folders = [
+        run("a", 1, [1.0] * 3, 32, config="seed = 1\nruns_folder = 'x'\nworkers = 1"),
+        run("b", 1, [1.0] * 3, 32, config="seed = 2\nworkers = 1"),
+        run("c", 1, [1.0] * 3, 32, config="[optimizer]\nname = 'adam'"),
+        run("d", 1, [1.0] * 3, 32, config="exchange.moving_rate = 0.2"),
+        run("two", 2, [4.0] * 3, 64, threads=2),
+        run("three", 2, [4.0] * 3, 64, threads=1),
+    ]
+    rows = scaling_of(folders)["rows"]
+    found = [(row["run"], row["repeats"]) for row in rows]
+    assert sorted(found) == [("a", 2), ("c", 1), ("d", 1), ("three", 1), ("two", 1)]
+
+
+def test_what_runs_differ_in_besides_is_told(runs: list[Path], run: Run) -> None:
+    assert scaling_of(runs)["notes"] == []
+    report = scaling_of([run("own", 1, [9.0], 32, threads=2), run("other", 4, [9.0], 32)])
+    (note,) = report["notes"]
+    assert note == "note: runs differ in threads of a worker: 2 (own), none (other)"
 
 
 def test_accuracies_on_the_way_are_told(run: Run) -> None:
@@ -102,7 +113,16 @@ def test_runs_that_cannot_be_compared_are_refused(
     with pytest.raises(RunFolderError, match="different numbers of workers; these have 1"):
         scaling_of(runs[1:])
     other = run("other", 4, [300.0], 128, method="easgd")
-    with pytest.raises(RunFolderError, match="runs of different methods: sync_sgd, easgd; expec"):
+    with pytest.raises(RunFolderError, match=r"differ in method: sync_sgd \(two\), easgd"):
         scaling_of([*runs, other])
     with pytest.raises(RunFolderError, match="the run has not come to its end"):
         scaling_of([tmp_path])
+    with pytest.raises(RunFolderError, match="one is named twice: expected each run once"):
+        scaling_of([*runs, runs[1].parent / "two" / ".." / "one"])
+
+
+def test_a_run_that_stood_still_at_times_has_no_interval(run: Run) -> None:
+    rates = [0.0] * 5
+    folders = [run("one", 1, rates, 32, images_per_second=1.0), run("two", 2, [1.0] * 5, 64)]
+    row = scaling_of(folders)["rows"][1]
+    assert row["lowest_efficiency"] is row["highest_efficiency"] is None

@@ -56,6 +56,7 @@ def test_steps_after_the_first_ones_are_profiled(make_worker, easgd, tmp_path):
     found = json.loads((tmp_path / "profile.json").read_text())
     assert (found["window"]["first_step"], found["window"]["steps"]) == (6, 5)
     assert found["network"] == {"name": "small"}
+    assert found["profile_steps"] == 5
     assert worker.clocks.batch.watch is worker.clocks.update.watch is None
 
 

@@ -41,9 +41,12 @@ def test_a_file_is_read_by_its_columns(tmp_path: Path) -> None:
     [
         ("", "times of 0 sizes"),
         ("bytes,ranks\n1,2\n", "seconds"),
-        ("bytes,ranks,seconds\n100,2\n", "NoneType"),
-        ("bytes,ranks,seconds\n100,two,1\n", "'two'"),
-        ("bytes,ranks,seconds\n1,2,nan\n9,2,1\n1,4,1\n9,4,1\n", "not finite"),
+        ("bytes,ranks,seconds\n100,2\n", "line 2: 100,2,: expected finite numbers above 0"),
+        ("bytes,ranks,seconds\n1,2,1\n100,two,1\n", "line 3: 100,two,1: expected finite numbers"),
+        ("bytes,ranks,seconds\n1,2,nan\n9,2,1\n", "line 2: 1,2,nan: expected finite numbers"),
+        ("bytes,ranks,seconds\n1,2,1\n9,2,-3\n", "line 3: 9,2,-3: expected finite numbers above"),
+        ("bytes,ranks,seconds\n1,2,1\n1,2,4\n", "line 3: 1,2,4: this pair has a time already, 1"),
+        ("bytes,ranks,seconds\n1,2,1\n9,2,1\n1,4,1\n", "9 bytes, 4 ranks: no time"),
         ("bytes,ranks,seconds\n100,2,1\n", "1 sizes and 1 numbers of ranks"),
     ],
 )

@@ -36,6 +36,10 @@ def test_all_parts_are_told() -> None:
 def test_what_cannot_be_predicted_is_refused() -> None:
     with pytest.raises(ConfigError, match="--ranks 2,0: expected 1 or more"):
         run_cost_model("lenet", [2, 0], 1.0, 1.0)
+    with pytest.raises(ConfigError, match="--servers 3: expected at most the most --ranks, 2"):
+        run_cost_model("lenet", [1, 2], 1.0, 1.0, servers=3)
+    with pytest.raises(ConfigError, match=r"beta=inf.*: expected finite numbers of seconds"):
+        run_cost_model("lenet", [2], 1.0, 1e-320)
     with pytest.raises(ConfigError, match="did you mean 'lenet'"):
         run_cost_model("lenett", [2], 1.0, 1.0)
 
@@ -61,3 +65,10 @@ def test_steps_have_a_line_for_each_method_and_a_column_for_each_number_of_ranks
     assert ["sync_sgd", "all-reduce", "50.00", "51.73"] in lines
     assert "asgd has none: exchange.method = 'asgd' with 2 workers" in told
     assert "a step of each method" not in format_report(run_cost_model("lenet", [2], 1.0, 1.0))
+
+
+def test_fewer_ranks_than_servers_are_told() -> None:
+    given = {"methods": ["seasgd"], "servers": 4}
+    told = format_report(run_cost_model("lenet", [2, 4], 1.0, 1.0, **given))
+    assert "servers of centers: 4, or all of fewer; predicted" in told
+    assert "centers: 4; " in format_report(run_cost_model("lenet", [4], 1.0, 1.0, **given))

@@ -95,6 +95,18 @@ def test_workers_take_cores_in_turn(nodes: int, workers: int, expected: list[lis
     assert benchmark._groups(Ground(nodes, workers, 8), [[0, 1], [2, 3]]) == expected
 
 
+def test_workers_that_share_cores_have_a_thread_unless_more_are_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[str]] = []
+    monkeypatch.setattr(benchmark, "on_node", lambda _cpus, words: seen.append(words) or words)
+    monkeypatch.setattr(benchmark, "carried_out", lambda *_: (0, ""))
+    ground, given = Ground(1, 2, 8), ("backend.threads=2",)
+    benchmark._train(tmp_path, ground, [[0]], 1.0, given, "own")
+    threads = [word for word in seen[0] if word.startswith("backend.threads")]
+    assert threads == ["backend.threads=1", "backend.threads=2"]
+
+
 @pytest.mark.slow
 @needs_two_cpus
 @pytest.mark.usefixtures("bounds")

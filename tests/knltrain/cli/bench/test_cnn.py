@@ -39,6 +39,8 @@ def test_a_bench_of_networks_is_shown_and_written(
     ("options", "message"),
     [
         (("--workers", "1,two"), "'1,two': expected whole numbers with commas between them"),
+        (("--workers", "1,2,01"), "1 is there twice: expected it once"),
+        (("--networks", "lenet, lenet"), "lenet is there twice: expected it once"),
         (("--picture", "kinds.gif"), "expected a name that ends in one of .png, .svg, .pdf"),
         (("--json", "missing/report.json"), "there is no folder 'missing'"),
     ],

@@ -25,6 +25,15 @@ def test_the_report_is_shown_and_written(invoke: Invoke, tmp_path: Path) -> None
     [
         (("--ranks", "two"), "'two': expected whole numbers with commas between them"),
         (("--gbytes-per-second", "0"), "0.0 is not in the range x>0"),
+        (("--gbytes-per-second", "inf"), "inf is no finite number"),
+        (("--latency-us", "nan"), "nan is no finite number"),
+        (("--computing-ms", "nan", "--methods", "all"), "nan is no finite number"),
+        (("--ranks", "2,2"), "2 is there twice: expected it once"),
+        (("--methods", "seasgd,seasgd"), "seasgd is there twice: expected it once"),
+        (("--all-reduce", "nosuch"), "--all-reduce without --methods: expected both"),
+        (("--servers", "2"), "--servers without --methods: expected both"),
+        (("--computing-ms", "5"), "--computing-ms without --methods: expected both"),
+        (("--servers", "99", "--ranks", "2", "--methods", "all"), "expected at most the most"),
     ],
 )
 def test_bad_options_are_named(

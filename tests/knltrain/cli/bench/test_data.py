@@ -50,3 +50,11 @@ def test_a_bench_of_pictures_is_shown_and_written(
     invoke("bench", "data", "--sources", "lmdb", "--files", "60000", "--json", str(path))
     assert more[1:] == [(60_000, 3)]
     assert json.loads(path.read_text())["first_batch"] == {"files": 60_000}
+
+
+@pytest.mark.parametrize("option", ["--batch", "--steps"])
+def test_options_of_a_training_need_a_network(
+    exit_code: Callable[..., int | str | None], capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    assert exit_code("bench", "data", option, "4") == 2
+    assert f"{option} without --network: expected both" in capsys.readouterr().err

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
-from knltrain.cli.bench.report import check_files
+from knltrain.cli.bench.report import check_files, decimals, listed, numbers, parted
 from knltrain.errors import ConfigError
 
 ExitCode = Callable[..., int | str | None]
@@ -51,3 +52,29 @@ def test_a_picture_s_name_that_tells_no_format_is_refused(tmp_path: Path) -> Non
     check_files(None, tmp_path / "speed.svg")
     with pytest.raises(ConfigError, match=r"speed\.jpg: expected .* \.png, \.svg, \.pdf"):
         check_files(None, tmp_path / "speed.jpg")
+
+
+def test_lists_have_words_between_commas() -> None:
+    assert parted(" a,, b,a,") == ("a", "b", "a")
+    assert listed("--names", "a, b") == ("a", "b")
+    assert numbers("--ranks", "2,1") == [2, 1]
+    assert decimals("--gbits", "0.5,2") == [0.5, 2.0]
+    assert listed("--names", "") == ()
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "told"),
+    [
+        (listed, "a,b,a", "a is there twice: expected it once"),
+        (numbers, "2,4,02", "2 is there twice"),
+        (decimals, "2,2.0", "2.0 is there twice"),
+        (numbers, "2.5", "'2.5': expected whole numbers with commas between them"),
+        (decimals, "2,nan", "'2,nan': expected numbers with commas between them"),
+        (decimals, "inf", "'inf': expected numbers"),
+        (numbers, "1" * 400, "expected whole numbers"),
+    ],
+)
+def test_other_lists_are_refused(read: Callable[[str, str], object], text: str, told: str) -> None:
+    with pytest.raises(click.BadParameter, match=told) as raised:
+        read("--given", text)
+    assert raised.value.param_hint == "--given"

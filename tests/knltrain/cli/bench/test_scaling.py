@@ -47,6 +47,13 @@ def test_a_bench_of_scaling_is_shown_written_and_drawn(
     [
         (("--nodes", "one"), "'one': expected whole numbers with commas between them"),
         (("--scaling", "odd"), "'odd' is not one of 'weak', 'strong'"),
+        (("--gbits", "inf"), "inf is no finite number"),
+        (("--workers", "1,2,2"), "2 is there twice"),
+        (("--set", "workers=3"), "--set workers: expected --workers, numbers of them on each"),
+        (("--set", " nodes = 3"), "--set nodes: expected --nodes, numbers of emulated hosts"),
+        (("--set", "train.batch=3"), "--set train.batch: expected --batches, images of a step"),
+        (("--set", "runs_folder=x"), "--set runs_folder: expected --runs"),
+        (("--set", "name=x"), "--set name: expected none"),
         (("--picture", "a.gif"), "expected a name that ends in one of"),
     ],
 )

@@ -39,3 +39,23 @@ def test_bad_options_are_named(
 ) -> None:
     assert exit_code("bench", "start", "--caches", "full") == 2
     assert "--caches full: expected empty, filled, package" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("workers", "--workers"),
+        ("train.batch", "--batch,"),
+        ("network.name", "--networks"),
+        ("name", "none"),
+        ("runs_folder", "none"),
+    ],
+)
+def test_keys_that_options_give_are_refused(
+    exit_code: Callable[..., int | str | None],
+    capsys: pytest.CaptureFixture[str],
+    key: str,
+    expected: str,
+) -> None:
+    assert exit_code("bench", "start", "--set", f"{key}=3") == 2
+    assert f"--set {key}: expected {expected}" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from knltrain.profile.measured import (
     WorkerMeasure,
     WorkersMeasured,
     statistics_of,
+    thirds_of,
 )
 
 REGIONS = [
@@ -99,6 +100,7 @@ def all_of(*measures: WorkerMeasure) -> WorkersMeasured:
         figures=[each.figures for each in measures],
         class_seconds=[each.class_seconds for each in measures],
         step_seconds=[statistics_of(each.step_seconds) for each in measures],
+        thirds=[thirds_of(each.step_seconds) for each in measures],
         like_own=list(range(len(measures))),
         regions=np.mean([each.region_seconds for each in measures], axis=0),
         exchanges=np.mean([each.exchange_seconds for each in measures], axis=0),
