@@ -68,8 +68,8 @@ def averaged_sgd(context: MethodContext) -> ExchangeRule:
     if context.workers != 1:
         name = context.exchange.method
         raise ConfigError(
-            f"exchange.method = '{name}' with {context.workers} workers in all: expected one, or "
-            f"'{name.removesuffix('asgd')}adownpour', which is the same for several"
+            f"exchange.method = '{name}' with {context.workers} workers in all: expected workers = "
+            f"1, or '{name.removesuffix('asgd')}adownpour', which is the same for several"
         )
     return averaged_downpour(context)
 
