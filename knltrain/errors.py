@@ -29,9 +29,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeVar
+
+Item = TypeVar("Item", bound=Hashable)
 
 FAILURE = 1
 BAD_INPUT = 2
@@ -174,6 +176,16 @@ class NonFiniteLoss(KnltrainError):  # noqa: N818
         super().__init__(f"step {step}: {place} is not finite; {self.way_out}")
         self.step = step
         self.layer = layer
+
+
+def first_repeated(given: Iterable[Item]) -> Item | None:
+    """The first that equals one before it; None where all differ."""
+    known: set[Item] = set()
+    for each in given:
+        if each in known:
+            return each
+        known.add(each)
+    return None
 
 
 def unknown_name(kind: str, given: str, known: Iterable[str]) -> str:

@@ -20,7 +20,13 @@ from typing import Final, final
 from affinity import allowed_cpus, pinned_command
 from knltrain.cluster.job_secret import AT_STDIN, COMES_IN, new_secret
 from knltrain.cluster.task import own_variables
-from knltrain.errors import SIGNALLED, ConfigError, KnltrainError, RunAborted
+from knltrain.errors import (
+    SIGNALLED,
+    ConfigError,
+    KnltrainError,
+    RunAborted,
+    first_repeated,
+)
 from knltrain.launch.signals import ENDING, STOPPING, Echoes, SignalPipe, signal_name
 from knltrain.launch.spoken_line import SpokenLine
 
@@ -51,8 +57,7 @@ def launch(
     """
     if not hosts:
         raise ConfigError("--hosts names no host: expected some, such as --hosts node1,node2")
-    twice = next((host for place, host in enumerate(hosts) if host in hosts[:place]), None)
-    if twice is not None:
+    if (twice := first_repeated(hosts)) is not None:
         raise ConfigError(
             f"--hosts names '{twice}' twice: expected each computer once, such as --hosts "
             "node1,node2; how many workers it has, --workers says"

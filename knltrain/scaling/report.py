@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from knltrain.errors import RunFolderError
+from knltrain.errors import RunFolderError, first_repeated
 from knltrain.scaling.runs import ScaledRun, results_of, scaled_runs
 from knltrain.scaling.settings import OF_RESULT, differences, settings_of
 
@@ -37,9 +37,8 @@ def scaling_of(folders: Sequence[Path], kind: Kind | None = None) -> dict[str, A
     of the rates of both runs. `notes` tell in what runs differ besides. Raises RunFolderError where
     they cannot be compared.
     """
-    whole = [each.resolve() for each in folders]
-    if twice := [each for number, each in enumerate(whole) if each in whole[:number]]:
-        raise RunFolderError(f"{twice[0]} is named twice: expected each run once")
+    if (twice := first_repeated(each.resolve() for each in folders)) is not None:
+        raise RunFolderError(f"{twice} is named twice: expected each run once")
     results = results_of(folders)
     settings = [settings_of(*each) for each in zip(folders, results, strict=True)]
     found = scaled_runs(folders, results, settings)

@@ -85,3 +85,9 @@ def test_unknown_name_finds_other_case_and_the_last_part_of_dotted_names(
 ) -> None:
     message = errors.unknown_name("key", given, ["lenet", "train.batch", "train.epochs"])
     assert message.endswith(f"did you mean '{meant}'?")
+
+
+def test_the_first_that_is_given_again_is_found() -> None:
+    assert errors.first_repeated(["a", "b", "c", "b", "a"]) == "b"
+    assert errors.first_repeated([0, 0]) == 0
+    assert errors.first_repeated(["a", "b"]) is errors.first_repeated([]) is None

@@ -12,10 +12,10 @@ import click
 
 from knltrain.cli.options import PathFromHome
 from knltrain.cli.saying import say
-from knltrain.errors import ConfigError
+from knltrain.errors import ConfigError, first_repeated
 
 Report: TypeAlias = dict[str, Any]
-Item = TypeVar("Item")
+Item = TypeVar("Item", str, int, float)
 Number = TypeVar("Number", int, float)
 
 PICTURE_FORMATS = (".png", ".svg", ".pdf")
@@ -76,9 +76,8 @@ def _numbers(option: str, text: str, kind: Callable[[str], Number], expected: st
 
 
 def _each_once(option: str, found: Sequence[Item]) -> Sequence[Item]:
-    for number, each in enumerate(found):
-        if each in found[:number]:
-            raise click.BadParameter(f"{each} is there twice: expected it once", param_hint=option)
+    if (twice := first_repeated(found)) is not None:
+        raise click.BadParameter(f"{twice} is there twice: expected it once", param_hint=option)
     return found
 
 

@@ -82,6 +82,7 @@ def _opened(form: _Form, files: DataFiles, half: HalfName) -> ImageSource | None
     if not paths:
         return None
     class_names = _class_names(form, paths[0].parent, label)
+    classes = max(form.labels[label], len(class_names or files.class_names()))
     parts = []
     for path in paths:
         pixels, labels = _one_file(form, path, label)
@@ -95,8 +96,7 @@ def _opened(form: _Form, files: DataFiles, half: HalfName) -> ImageSource | None
                 first_label=files.first_label,
             )
         )
-        named = len(class_names or files.class_names())
-        _check_classes(path, parts[-1].labels, max(form.labels[label], named))
+        _check_classes(path, parts[-1].labels, classes)
     return joined(parts)
 
 

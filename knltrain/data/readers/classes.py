@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from knltrain.data.readers.labels import as_labels
 from knltrain.data.readers.texts import shown
-from knltrain.errors import DataError, unknown_name
+from knltrain.errors import DataError, first_repeated, unknown_name
 from knltrain.files.durable import reason_of
 from knltrain.files.regular import regular
 
@@ -53,11 +53,8 @@ def class_names_in(root: Path, name: str | None) -> tuple[str, ...]:
 
 def check_distinct(names: Sequence[str], where: object) -> None:
     """Refuse names of which one stands twice: DataError, with `where` they stand."""
-    known: set[str] = set()
-    for each in names:
-        if each in known:
-            raise DataError(f"{where}: names class '{each}' twice: expected each once")
-        known.add(each)
+    if (twice := first_repeated(names)) is not None:
+        raise DataError(f"{where}: names class '{twice}' twice: expected each once")
 
 
 def are_numbers(texts: Sequence[str]) -> bool:

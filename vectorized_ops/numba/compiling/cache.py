@@ -70,9 +70,9 @@ class SharedKernels:
         JOURNAL.begin()
         found = _rebuilt(self._folder.read(names.own), rebuild)
         for package in self._packages:
-            if found is None and package.has(names.packaged):
+            if found is None:
                 found = _rebuilt(package.read(names.packaged), rebuild)
-                if found is None:
+                if found is None and package.has(names.packaged):
                     _tell_damaged(package, names.packaged)
         if found is None:
             found = self._claim(names.own, told, rebuild)
