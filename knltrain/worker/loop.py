@@ -112,7 +112,7 @@ class Worker(AbstractContextManager["Worker"]):
     def images_done(self) -> int:
         """Training images that all workers have taken since `first_step`, as far as this knows."""
         first = self._first_step
-        return self.batches.images_in([step - first for step in self.progress.worker_steps])
+        return self.batches.images_in([step - first for step in self.progress.counted_steps])
 
     def share_out(self, shares: Sequence[int]) -> None:
         """From the next step on worker r takes `shares[r]` images of each batch."""

@@ -70,7 +70,8 @@ class RunProgress:
     `step` is the run's step, `worker_steps` are the steps of all workers by rank. With "each" a
     worker does not read the others' counts: it takes them to be its own, which is true at meetings
     after a step. If requests (`requests`) call for meetings at which workers `may_be_apart`, it
-    reads the counts there.
+    reads the counts there. `counted_steps` are those that rates are made of: with "each" they are
+    its own at meetings, too, since numbers of images that are not counted alike have no difference.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class RunProgress:
     ) -> None:
         self.step = 0
         self.worker_steps: tuple[int, ...] = (0,) * team.workers
+        self.counted_steps = self.worker_steps
         self.total_steps = total_steps
         self._rule: Termination = rule
         self._team = team
@@ -103,10 +105,11 @@ class RunProgress:
         """Publish that this worker has done `own_steps` steps, and read the run's step."""
         if self._rule == "each":
             self.step, self.worker_steps = own_steps, (own_steps,) * self._team.workers
-            return
-        found = self._team.progress(own_steps)
-        self.step = step_of_run(self._rule, found, self._team.rank)
-        self.worker_steps = tuple(found.tolist())
+        else:
+            found = self._team.progress(own_steps)
+            self.step = step_of_run(self._rule, found, self._team.rank)
+            self.worker_steps = tuple(found.tolist())
+        self.counted_steps = self.worker_steps
 
     @property
     def ended(self) -> bool:

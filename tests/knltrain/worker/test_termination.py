@@ -172,6 +172,28 @@ def test_workers_of_any_speeds_meet_and_end_together(team, drawn):
             assert all(earlier < later for earlier, later in pairwise(own))
 
 
+class Counts(Observer):
+    """The images that a worker knows of before its first step and after each."""
+
+    def __init__(self):
+        self.found = []
+
+    def started(self, worker):
+        self.found.append(worker.images_done)
+
+    def step_done(self, worker, *_):
+        self.found.append(worker.images_done)
+
+
+@pytest.mark.parametrize("rule", ["each", "average"])
+def test_images_of_a_run_that_goes_on_never_become_fewer(team, rule):
+    """Rates are differences of them; the other worker is 3 steps ahead when it goes on."""
+    counts = [Counts(), Counts()]
+    team(rule, [5, 8], 12, lambda rank: [counts[rank]])
+    for each in counts:
+        assert each.found == sorted(each.found)
+
+
 class StandsStill(Observer):
     """After its second step one worker stands still until another has come far enough."""
 
