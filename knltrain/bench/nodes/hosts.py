@@ -60,7 +60,9 @@ class Hosts:
             if latency_us:
                 self._lay_cables(latency_us)
             for number in range(count):
-                self._connect(number, gbits, laid=latency_us > 0)
+                self._connect(number, laid=latency_us > 0)
+            if gbits is not None:
+                self.limit(gbits)
             self._ended = until_made.pop_all()
 
     @property
@@ -71,6 +73,13 @@ class Hosts:
     def way(self, number: int) -> list[str]:
         """Return the beginning of a command that runs on a host."""
         return _inside(self._holders[number])
+
+    def limit(self, gbits: float) -> None:
+        """Let each host send at most so many Gbit/s from now on, also while something is sent."""
+        burst = str(_burst_bytes(gbits))
+        bucket = ("rate", f"{gbits}gbit", "burst", burst, "latency", _LONGEST_WAIT)
+        for host in self._holders:
+            self._run(host, "tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", *bucket)
 
     def cut_off(self, number: int) -> None:
         """Drop all traffic to and from a host."""
@@ -120,7 +129,7 @@ class Hosts:
             _, said = carrier.communicate()
             raise NoHosts(f"no cables with a latency: {said.strip()}")
 
-    def _connect(self, number: int, gbits: float | None, laid: bool) -> None:
+    def _connect(self, number: int, laid: bool) -> None:
         """Connect a host to the switch."""
         host, port = self._holders[number], f"port{number}"
         if not laid:
@@ -130,10 +139,6 @@ class Hosts:
         self._run(host, "ip", "addr", "add", f"{self.addresses[number]}/24", "dev", "eth0")
         for interface in ("lo", "eth0"):
             self._run(host, "ip", "link", "set", interface, "up")
-        if gbits is not None:
-            burst = str(_burst_bytes(gbits))
-            bucket = ("rate", f"{gbits}gbit", "burst", burst, "latency", _LONGEST_WAIT)
-            self._run(host, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", *bucket)
 
     @staticmethod
     def _run(where: int, *command: str) -> None:

@@ -4,6 +4,9 @@ What a method adds to a step on a link is measured over the links that the model
 one image of each worker, so that next to nothing is computed. What it adds beside that are whole
 trainings over the fastest of these links. What is computed is measured by workers that never
 exchange. Together these predict the steps of whole trainings over other links, measured beside.
+
+The link changes while a training goes on. So what changes from one training to the next, as where
+its memory lies and which worker comes first, is in what is fitted and in what is measured alike.
 """
 
 from __future__ import annotations
@@ -13,10 +16,12 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
 
 from affinity import read_topology
 from knltrain.bench.exchange.cores import cores_of
@@ -24,13 +29,13 @@ from knltrain.bench.methods.entrants import entrants
 from knltrain.bench.nodes.hosts import hosts
 from knltrain.bench.nodes.link import link_gbytes_per_second
 from knltrain.bench.predict.overlap import overlap_of
+from knltrain.bench.predict.running import running
 from knltrain.bench.predict.steps import (
     COMPUTING,
     Ground,
     Steps,
     configuration,
     method_of,
-    steps_of,
     waiting_of,
 )
 from knltrain.bench.step.bounds import bounds_of
@@ -38,15 +43,16 @@ from knltrain.bench.step.peer_process import PeerError
 from knltrain.config import RunConfig
 from knltrain.cost_model.method_step import MeasuredExchange
 from knltrain.errors import ConfigError
-from knltrain.exchange.strategies.method import Method
 from knltrain.launch.signals import signals_raise
 from knltrain.launch.temporary_folder import temporary_folder
 
 WITHIN = 0.1
 """The error that counts as met, where the rounds of a training differ by less."""
 
-_MOST_TIMES = 4
-"""Over a link of g Gbit/s there are max(1, min(g, 4)) times as many steps, which are shorter."""
+_OF_A_BASE = 4
+"""Methods until computing alone is measured anew: the machine's speed changes within minutes."""
+
+_WARM_STEPS = 16
 
 
 @final
@@ -64,15 +70,11 @@ class Trainings:
     steps: int
     workers_per_core: int = 1
 
-    def steps_over(self, link: float | None) -> int:
-        """The steps over a link of so many Gbit/s."""
-        return round(self.steps * max(1.0, min(link or 0.0, _MOST_TIMES)))
-
-    def run(self, method: str, link: float | None = None, *, light: bool = False) -> RunConfig:
-        """The run of a method over a link; a `light` one takes one image of each worker."""
+    def run(self, method: str, *, light: bool = False) -> RunConfig:
+        """The run of a method; a `light` one takes one image of each worker."""
         images = 1 if light else self.batch
         shares = self.workers_per_core > 1
-        sizes = self.nodes, self.workers, images, self.steps_over(link)
+        sizes = self.nodes, self.workers, images, self.steps
         return configuration(self.network, method, *sizes, shares_cores=shares)
 
 
@@ -109,28 +111,24 @@ def run_predict_benchmark(
     task = Trainings(network, nodes, workers, batch, steps, workers_per_core)
     failures, runs = _planned(task, methods)
     cpus = sorted({cpu for group in groups for cpu in group})
-    with signals_raise(), temporary_folder() as kept:
+    found = dict[str, tuple[_Times, _Times]]()
+    with signals_raise(), _ground(nodes, groups) as ground, temporary_folder() as kept:
         before = bounds_of(cpus)
-        alone = {link: _Found({name: [] for name in runs}) for link in fitted}
-        found = {link: _Found({name: [] for name in runs}) for link in links}
-        fastest = None if nodes == 1 else max(filter(None, fitted))
-        near = _Found({name: [] for name in runs})
-        # Whole rounds alternate: what changes the machine's speed in between concerns all alike.
-        grounds = [(True, *each) for each in alone.items()]
-        grounds += [] if fastest is None else [(False, fastest, near)]
-        grounds += [(False, *each) for each in found.items()]
-        for number, (light, link, into) in product(range(1, rounds + 1), grounds):
-            told = f"round {number} of {rounds}"
-            _over(link, task, groups, failures, kept.path, light, into, partial(_tell, tell, told))
-        exchanges = _fitted(alone, near, runs)
+        bench = _Bench(task, ground, kept.path, links, fitted, rounds, tell)
+        bench.measure_links()
+        for number, name in enumerate(runs):
+            if number % _OF_A_BASE == 0:
+                base = bench.times(COMPUTING)
+            try:
+                found[name] = bench.times(name), base
+            except PeerError as error:
+                failures[name] = str(error)
+                tell(f"{name}: failed: {error}")
+        bench.measure_links()
         after = bounds_of(cpus)
     rows = [
-        {
-            **_row(link, found[link], exchanges[name], method_of(runs[name])),
-            "steps": task.steps_over(link),
-        }
-        for name, link in product(runs, links)
-        if name != COMPUTING and name not in failures
+        _row(link, bench.gbytes_per_second, *found[name], fitted, runs[name])
+        for name, link in product(found, links)
     ]
     errors = [abs(row["error"]) for row in rows]
     return {
@@ -155,24 +153,78 @@ def run_predict_benchmark(
 
 @final
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """Steps by method, of each round, over a link of so many GB/s, measured in each round."""
+class _Times:
+    """Seconds of a step of a method: over each link, in each round, `light` or with all images.
 
-    steps: Mapping[str, list[Steps]]
-    speeds: list[float] = field(default_factory=list)
+    `computing` is what each worker has computed in traced steps, (P, steps).
+    """
+
+    light: Mapping[float | None, Sequence[float]]
+    whole: Mapping[float | None, Sequence[float]]
+    computing: npt.NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    """Trains `task` on a ground, over links of so many Gbit/s that change in every round."""
+
+    task: Trainings
+    ground: Ground
+    folder: Path
+    links: Sequence[float | None]
+    fitted: Sequence[float | None]
+    rounds: int
+    tell: Callable[[str], None]
+    speeds: dict[float, list[float]] = field(default_factory=dict)
+
+    def measure_links(self) -> None:
+        """Measure how fast the links are."""
+        if (made := self.ground.hosts) is not None:
+            for link in filter(None, (*self.links, *self.fitted)):
+                made.limit(link)
+                self.speeds.setdefault(link, []).append(link_gbytes_per_second(made))
 
     @property
-    def gbytes_per_second(self) -> float | None:
-        """The median of the link's speeds; None without one."""
-        return statistics.median(self.speeds) if self.speeds else None
+    def gbytes_per_second(self) -> dict[float, float]:
+        """10^9 bytes per second by the links' Gbit/s."""
+        return {link: statistics.mean(found) for link, found in self.speeds.items()}
 
-    def median(self, method: str) -> float:
-        """The median of the rounds' seconds of a step."""
-        return statistics.median(each.seconds for each in self.steps[method])
+    def times(self, method: str) -> _Times:
+        """Train by a method; PeerError if it fails."""
+        light, _ = self._trained(method, self.fitted, light=True)
+        whole, computing = self._trained(method, _whole_links(self.links, self.fitted), light=False)
+        return _Times(light, whole, computing)
 
-    def waiting(self, method: Method) -> float:
-        """Seconds of a step in which a worker waits for the slowest, by what all compute alone."""
-        return waiting_of(self.steps[COMPUTING], method)
+    def _trained(
+        self, method: str, links: Sequence[float | None], *, light: bool
+    ) -> tuple[dict[float | None, list[float]], npt.NDArray[np.float64]]:
+        """Seconds of a step over each link, of each round, in one training; and its `computing`."""
+        config, kind = self.task.run(method, light=light), "exchange alone" if light else "training"
+        found: dict[float | None, list[float]] = {link: [] for link in links}
+        with running(config, self.ground, self.folder) as training:
+            training.await_step(method_of(config).every_step_until + _WARM_STEPS)
+            for number, link in product(range(1, self.rounds + 1), links):
+                if self.ground.hosts is not None and link is not None:
+                    self.ground.hosts.limit(link)
+                found[link].append(training.seconds_of_step(self.task.steps))
+                where = "" if link is None else f" at {link:g} Gbit/s"
+                self.tell(
+                    f"{kind}{where}, round {number} of {self.rounds}, {method}: "
+                    f"{1e3 * found[link][-1]:.2f} ms a step"
+                )
+            return found, training.computing
+
+
+def _whole_links(
+    links: Sequence[float | None], fitted: Sequence[float | None]
+) -> list[float | None]:
+    """The links of trainings with the whole batch: also the fastest one that is fitted to."""
+    return list(links) if links == [None] else [_fastest(fitted), *links]
+
+
+def _fastest(fitted: Sequence[float | None]) -> float:
+    return max(filter(None, fitted))
 
 
 def _links(
@@ -199,95 +251,73 @@ def _planned(
     task: Trainings, methods: Sequence[str]
 ) -> tuple[dict[str, str], dict[str, RunConfig]]:
     """The methods that cannot train so, with reasons, and the runs of the others."""
-    failures, runs = dict[str, str](), {COMPUTING: task.run(COMPUTING)}
+    failures, runs = dict[str, str](), dict[str, RunConfig]()
     for each in entrants(methods, task.workers)[1:]:
         try:
             runs[each.method] = task.run(each.method)
         except ConfigError as error:
             failures[each.method] = str(error)
-    if len(runs) == 1:
+    if not runs:
         raise ConfigError(next(iter(failures.values()), "--methods: expected some that exchange"))
     return failures, runs
 
 
-def _over(
-    link: float | None,
-    task: Trainings,
-    groups: Sequence[Sequence[int]],
-    failures: dict[str, str],
-    folder: Path,
-    light: bool,
-    into: _Found,
-    tell: Callable[[str, str], None],
-) -> None:
-    """Measure all methods once, `into` what was found; one that fails is not tried again."""
-    with _ground(link, groups) as ground:
-        if ground.hosts is not None:
-            into.speeds.append(link_gbytes_per_second(ground.hosts))
-        where = "" if link is None else f" at {link:g} Gbit/s"
-        kind = f"{'exchange alone' if light else 'training'}{where}"
-        for name, steps in into.steps.items():
-            if name in failures:
-                continue
-            try:
-                found = steps_of(task.run(name, link, light=light), ground, folder)
-            except PeerError as error:
-                if name == COMPUTING:  # without which nothing is predicted
-                    raise
-                failures[name] = str(error)
-                tell(kind, f"{name}: failed: {error}")
-                continue
-            steps.append(found)
-            tell(kind, f"{name}: {1e3 * found.seconds:.2f} ms a step")
-
-
-def _tell(tell: Callable[[str], None], when: str, kind: str, what: str) -> None:
-    tell(f"{kind}, {when}, {what}")
-
-
 @contextmanager
-def _ground(link: float | None, groups: Sequence[Sequence[int]]) -> Iterator[Ground]:
-    if link is None:
+def _ground(nodes: int, groups: Sequence[Sequence[int]]) -> Iterator[Ground]:
+    if nodes == 1:
         yield Ground(None, groups)
         return
-    with hosts(len(groups), link) as made:
+    with hosts(len(groups)) as made:
         yield Ground(made, groups)
 
 
-def _fitted(
-    light: Mapping[float | None, _Found], near: _Found, runs: Mapping[str, RunConfig]
-) -> dict[str, MeasuredExchange]:
-    """The exchange of each method, by its trainings without those that never exchange.
+def _median(times: Mapping[float | None, Sequence[float]]) -> float:
+    """The median over links that change nothing, as nothing is exchanged."""
+    return statistics.median(each for rounds in times.values() for each in rounds)
 
-    `near` are whole trainings over the fastest link, if there is one: with what computes, and waits
-    for the slowest.
+
+def _exchange(
+    own: _Times,
+    base: _Times,
+    speeds: Mapping[float, float],
+    fitted: Sequence[float | None],
+    run: RunConfig,
+) -> MeasuredExchange:
+    """What a method adds to the steps of `base`, which never exchanges, over links of any speed.
+
+    Beside the link it is that of whole trainings over the fastest one, if there is one: with what
+    computes, and waits for the slowest.
     """
-    exchanges = {}
-    for name in runs:
-        extra = {
-            found.gbytes_per_second or 1.0: found.median(name) - found.median(COMPUTING)
-            for found in light.values()
-            if found.steps[name]
-        }
-        if extra:
-            computing = statistics.median(found.median(COMPUTING) for found in light.values())
-            least = near.median(name) - near.median(COMPUTING) if near.steps[name] else None
-            exchanges[name] = MeasuredExchange(extra, computing, overlap_of(runs[name]), least)
-    return exchanges
+    light = _median(base.light)
+    extra = {
+        1.0 if link is None else speeds[link]: statistics.median(own.light[link]) - light
+        for link in fitted
+    }
+    least = None
+    if speeds:
+        least = statistics.median(own.whole[_fastest(fitted)]) - _median(base.whole)
+    return MeasuredExchange(extra, light, overlap_of(run), least)
 
 
 def _row(
-    link: float | None, found: _Found, exchange: MeasuredExchange, method: Method
+    link: float | None,
+    speeds: Mapping[float, float],
+    own: _Times,
+    base: _Times,
+    fitted: Sequence[float | None],
+    run: RunConfig,
 ) -> dict[str, Any]:
-    name, speed = method.name, found.gbytes_per_second
-    computing, measured = found.median(COMPUTING), found.median(name)
-    waiting = found.waiting(method) if link is None else 0.0  # else it is in the exchange
+    method, speed = method_of(run), None if link is None else speeds[link]
+    exchange = _exchange(own, base, speeds, fitted, run)
+    computing, rounds = _median(base.whole), own.whole[link]
+    measured = statistics.median(rounds)
+    # Between hosts the wait is in the exchange.
+    waiting = waiting_of([Steps(computing, base.computing)], method) if link is None else 0.0
     predicted = waiting + computing + exchange.seconds(speed, computing)
     naive = computing + exchange.seconds(speed, computing, hides=False)
-    rounds = [each.seconds for each in found.steps[name]]
     error, spread = predicted / measured - 1, (max(rounds) - min(rounds)) / measured
     return {
-        "method": name,
+        "method": method.name,
         "link_gbits": link,
         "link_gbytes_per_second": speed,
         "overlaps": method.strategy.overlaps(method),
@@ -296,7 +326,7 @@ def _row(
         "exchange_seconds": naive - computing,
         "least_exchange_seconds": exchange.least_seconds,
         "measured_seconds": measured,
-        "of_rounds": rounds,
+        "of_rounds": list(rounds),
         "predicted_seconds": predicted,
         "naive_seconds": naive,
         "error": error,

@@ -31,7 +31,7 @@ _LONGEST_SECONDS = 3600.0
 NEVER: Final = {"every_epochs": 0, "at_end": False}
 """When a run that is only timed is evaluated, or kept."""
 
-_EPOCH_STEPS = 4
+_ENDLESS, _EPOCH_STEPS = 10**9, 4
 
 
 @final
@@ -53,9 +53,10 @@ def configuration(
     *,
     shares_cores: bool = False,
 ) -> RunConfig:
-    """The run of so many steps with `images` of each worker; ConfigError if it cannot be.
+    """An endless run with `images` of each worker; ConfigError if it cannot be.
 
-    Workers that share cores are not pinned, and have a thread each.
+    `steps` are those that are timed. Where workers of one node never exchange, traces are written
+    of the first ones. Workers that share cores are not pinned, and have a thread each.
     """
     settings = FEW_STEPS_SETTINGS[method]
     side, _, channels = network_of(network).input_shape
@@ -68,7 +69,7 @@ def configuration(
             "network": {"name": network, "classes": CLASSES},
             "data": {**data, "side_pixels": side},
             "train": {
-                "steps": steps + 1,
+                "steps": _ENDLESS,
                 "batch": workers * images,
                 "trace_steps": steps + 1 if (method, ground_nodes) == (COMPUTING, 1) else 0,
             },
@@ -79,7 +80,6 @@ def configuration(
             "backend": {"threads": 1 if shares_cores else "auto"},
             "evaluation": NEVER,
             "checkpoint": {**NEVER, "every_minutes": 0},
-            "preemption": {"signals": []},
         }
     )
     check_period(method_of(config), steps)
@@ -128,17 +128,21 @@ def steps_of(config: RunConfig, ground: Ground, folder: Path) -> Steps:
     try:
         (there / "run.toml").write_text(to_toml(config), encoding="utf-8")
         words = ["train", "run.toml", "--name", "run", "--no-pictures"]
-        status, said = carried_out(_command(ground, there, words), there, _LONGEST_SECONDS)
+        status, said = carried_out(command_of(ground, there, words), there, _LONGEST_SECONDS)
         if status:
             raise PeerError(said.strip()[-500:] or f"it ended with {status}")
         rates = [steps_per_second(each) for each in (there / "runs/run").glob("metrics-*.jsonl")]
-        traces = sorted((there / "runs/run").glob("trace-*.json"))
-        computing = [_computing(each.read_text(encoding="utf-8")) for each in traces]
-        return Steps(statistics.mean(1 / rate for rate in rates), np.array(computing or [[]]))
+        return Steps(statistics.mean(1 / rate for rate in rates), computing_in(there / "runs/run"))
     except subprocess.TimeoutExpired as error:
         raise PeerError(f"more than {_LONGEST_SECONDS:g} s: take fewer --steps") from error
     finally:
         shutil.rmtree(there)
+
+
+def computing_in(run: Path) -> npt.NDArray[np.float64]:
+    """Seconds that each worker of a run has computed in its traced steps, (P, steps) or (1, 0)."""
+    traces = [each.read_text(encoding="utf-8") for each in sorted(run.glob("trace-*.json"))]
+    return np.array(list(map(_computing, traces)) or [[]])
 
 
 def _computing(trace: str) -> list[float]:
@@ -150,7 +154,8 @@ def _computing(trace: str) -> list[float]:
     return [sum(parts) for parts in zip(*found.values(), strict=True)][1:]
 
 
-def _command(ground: Ground, folder: Path, words: Sequence[str]) -> list[str]:
+def command_of(ground: Ground, folder: Path, words: Sequence[str]) -> list[str]:
+    """The command that runs knltrain with these words there; files for it go into the folder."""
     if ground.hosts is not None:
         return on_all(ground.hosts, ground.groups, folder, words)
     return on_node(sorted({cpu for group in ground.groups for cpu in group}), words)

@@ -50,9 +50,9 @@ from knltrain.cli.saying import say
 @click.option(
     "--steps",
     type=click.IntRange(min=8),
-    default=120,
+    default=64,
     show_default=True,
-    help="Up to 4 times as many over links of 1 to 4 Gbit/s and faster ones.",
+    help="Steps over each link in each round, at least, and for a second or more.",
 )
 @rounds_option(3)
 @workers_per_core_option

@@ -9,9 +9,11 @@ from ...hosts import hosts_or_skip
 
 
 @pytest.mark.slow
-def test_link_carries_at_most_what_it_was_given() -> None:
+def test_link_carries_at_most_what_it_is_limited_to() -> None:
     with hosts_or_skip(2, gbits=2) as made:
         assert 0 < link_gbytes_per_second(made) < 0.26
+        made.limit(0.5)
+        assert 0 < link_gbytes_per_second(made, seconds=1.0) < 0.07
         made.cut_off(1)
         with pytest.raises(
             PeerError, match=r"could not be measured: .* timed out after 2\.0 seconds"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import statistics
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from knltrain.bench.predict import benchmark
+from knltrain.bench.predict import benchmark, running
 from knltrain.bench.predict.benchmark import run_predict_benchmark
-from knltrain.bench.predict.steps import Steps, method_of
 from knltrain.bench.predict.table import format_table
 from knltrain.errors import ConfigError
 
@@ -38,43 +39,50 @@ def test_settings_that_predict_nothing_are_refused_before_anything_is_measured()
     _refused("--workers 4096: ", nodes=1, workers=4096)
 
 
-def _measured(**milliseconds: float) -> benchmark._Found:
-    """Steps of one round, over a link of 1.25 GB/s."""
-    steps = {name: [Steps(1e-3 * each, np.array([[]]))] for name, each in milliseconds.items()}
-    return benchmark._Found(steps, [1.25])
+SPEEDS = {0.5: 0.06, 1.0: 0.125, 2.0: 0.25, 10.0: 1.1, 40.0: 1.2}
+"""GB/s by Gbit/s."""
+FITTED = [0.5, 2.0, 40.0]
+
+
+def _times(light: float, whole: float, on_link: float = 0.0) -> benchmark._Times:
+    """Two rounds of so many ms a step, and ms / (GB/s) on the link, but not on the fastest."""
+    added = {each: on_link / SPEEDS[each] if each < 40 else 0.0 for each in SPEEDS}
+    of_light = {each: [1e-3 * (light + added[each])] * 2 for each in FITTED}
+    of_whole = {each: [1e-3 * (whole + added[each])] * 2 for each in (40.0, 1.0, 10.0)}
+    return benchmark._Times(of_light, of_whole, np.array([[]]))
+
+
+def _row(own: benchmark._Times, base: benchmark._Times, link: float = 1.0) -> dict[str, Any]:
+    run = benchmark.Trainings("lenet", 2, 2, 32, 64).run("sync_sgd")
+    return benchmark._row(link, SPEEDS, own, base, FITTED, run)
 
 
 def test_what_whole_trainings_take_over_the_fastest_link_counts_for_other_links() -> None:
     """1 ms beside the link, which light trainings take for 3 ms, and 8 ms / (GB/s) on it."""
-    task = benchmark.Trainings("lenet", 2, 2, 32, 64)
-    runs = {name: task.run(name) for name in ("none", "sync_sgd")}
-    light = {gbits: _measured(none=2.0, sync_sgd=2.0 + 3.0 + added) for gbits, added in LIGHT}
-    for (_, added), found in zip(LIGHT, light.values(), strict=True):
-        found.speeds[:] = [8.0 / added] if added else [1e6]
-    near = _measured(none=4.0, sync_sgd=5.0)
-    exchange = benchmark._fitted(light, near, runs)["sync_sgd"]
-    row = benchmark._row(
-        10.0, _measured(none=4.0, sync_sgd=11.4), exchange, method_of(runs["sync_sgd"])
-    )
+    row = _row(_times(2.0 + 3.0, 4.0 + 1.0, 8.0), _times(2.0, 4.0))
+    assert row["computing_seconds"] == pytest.approx(0.004)
     assert row["least_exchange_seconds"] == pytest.approx(0.001)
-    assert row["predicted_seconds"] == pytest.approx(0.004 + 0.001 + 0.008 / 1.25)
-    assert (row["waiting_seconds"], row["is_met"]) == (0.0, True)
+    assert row["predicted_seconds"] == pytest.approx(0.004 + 0.001 + 0.008 / 0.125)
+    assert (row["waiting_seconds"], row["error"]) == (0.0, pytest.approx(0.0))
 
 
-LIGHT = ((1.0, 64.0), (2.0, 32.0), (40.0, 0.0))
-"""Gbit/s, and milliseconds on the link."""
-
-
-def test_steps_over_faster_links_are_more() -> None:
-    task = benchmark.Trainings("lenet", 2, 2, 32, 64)
-    links = (None, 0.5, 1.0, 2.0, 40.0)
-    assert [task.steps_over(link) for link in links] == [64, 64, 64, 128, 256]
-    assert task.run("none", 2.0).train.steps == 129
+@pytest.mark.parametrize(("of_rounds", "is_met"), [((3.0, 3.1), False), ((3.0, 3.8), True)])
+def test_errors_are_met_within_a_tenth_or_what_the_rounds_differ_by(
+    of_rounds: tuple[float, float], is_met: bool
+) -> None:
+    """4 ms are predicted."""
+    own = _times(2.0, 4.0)
+    measured = replace(own, whole={**own.whole, 1.0: [1e-3 * each for each in of_rounds]})
+    row = _row(measured, _times(2.0, 4.0))
+    assert row["predicted_seconds"] == pytest.approx(0.004)
+    assert row["measured_seconds"] == pytest.approx(1e-3 * statistics.mean(of_rounds))
+    assert row["is_met"] == is_met
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("two_cores")
-def test_workers_of_a_node_are_predicted_without_a_link() -> None:
+def test_workers_of_a_node_are_predicted_without_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "LEAST_SECONDS", 0.2)
     told: list[str] = []
     report = run_predict_benchmark(
         "lenet", ["sync_easgd3"], nodes=1, workers=2, **SHORT, **LINKS, tell=told.append

@@ -17,7 +17,6 @@ ROW: dict[str, Any] = {
     "error": 0.0417,
     "naive_error": 0.05,
     "spread": 0.02,
-    "steps": 480,
 }
 REPORT: dict[str, Any] = {
     "machine": {
@@ -43,7 +42,7 @@ REPORT: dict[str, Any] = {
 def test_a_line_has_a_number_in_each_cell() -> None:
     lines = format_table(REPORT).splitlines()
     assert "the model fitted to links of 2.5, 5 Gbit/s" in lines[0]
-    assert "rounds of 480 steps" in lines[0]
+    assert "rounds of 120 steps or more" in lines[0]
     cells = lines[4].split()
     assert cells == [
         "sync_sgd",
